@@ -8,8 +8,8 @@
 namespace podium {
 
 // It spins for a moment, then it yields, both of which cost nobody anything while each thread has a
-// core. Where threads are more than cores, which shows in a yield that takes long, it sleeps: those
-// who yield to each other keep the core from the one that all wait for.
+// core. Where threads are more than cores, which shows in many yields that take long, it sleeps:
+// those who yield to each other keep the core from the one that all wait for.
 class Patience {
  public:
   // Waits a little. Between calls, the caller looks whether what it waits for has come.
@@ -21,9 +21,9 @@ class Patience {
       return;
     }
     const Clock::time_point begin = Clock::now();
-    if (!is_crowded_) {
+    if (!is_crowded()) {
       std::this_thread::yield();
-      is_crowded_ = Clock::now() - begin > kLongYield;
+      if (Clock::now() - begin > kLongYield) ++long_yields_;
       return;
     }
     if (slept_since_ == Clock::time_point()) slept_since_ = begin;
@@ -31,16 +31,16 @@ class Patience {
         std::clamp<Clock::duration>((begin - slept_since_) / 16, kLeastSleep, kMostSleep));
   }
   // Whether a thread that waits for work, and can be woken, should let itself be woken.
-  bool is_spent() const { return is_crowded_ || waits_ > kSpins + kYields; }
+  bool is_spent() const { return is_crowded() || waits_ > kSpins + kYields; }
 
  private:
   using Clock = std::chrono::steady_clock;
-  static constexpr int kSpins = 500, kYields = 2000;
-  static constexpr Clock::duration kLongYield = std::chrono::microseconds(5),
+  static constexpr int kSpins = 500, kYields = 2000, kLongYields = 16;
+  static constexpr Clock::duration kLongYield = std::chrono::microseconds(2),
                                    kLeastSleep = std::chrono::microseconds(20),
                                    kMostSleep = std::chrono::milliseconds(2);
-  int waits_ = 0;
-  bool is_crowded_ = false;
+  bool is_crowded() const { return long_yields_ >= kLongYields; }
+  int waits_ = 0, long_yields_ = 0;
   Clock::time_point slept_since_;
 };
 
