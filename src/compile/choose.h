@@ -9,8 +9,8 @@
 //
 // Where the precision is BF16, all of them stay direct, with the order of the precision:
 //   conv2d -> conv2d_bf16, matmul -> matmul_bf16, and the gradients
-// Such a program is then fused, and its images are rounded: round_bf16 behind each operation that
-// makes images, forward or backward, for those who do not round what they read.
+// Such a program is then fused, and its activations are rounded: round_bf16 behind each operation
+// that makes images or rows, forward or backward, for those who do not round what they read.
 //
 // How large the tiles of a Winograd convolution are is part of its contract
 // (base/winograd_points.h).
