@@ -45,9 +45,9 @@ set(PODIUM_PUBLIC_HEADERS
   train/loop/confusion.h
   train/loop/evaluation.h
   train/plugin/plugin.h
-  train/run/generate.h
-  train/run/translate.h
-  train/run/predictor.h
+  train/predict/generate.h
+  train/predict/translate.h
+  train/predict/predictor.h
   train/recipe/recipe.h
   train/run/run.h
   train/run/stored_run.h
@@ -75,7 +75,7 @@ set(PODIUM_CARRIED_HEADERS
   store/http.h
   store/object_store.h
   store/stored_folder.h
-  train/run/price.h
+  train/machine/price.h
   train/program/program.h)
 
 # The copies in the build folder: what a program sees that links Podium::podium inside this tree, and what is installed.

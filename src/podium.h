@@ -12,6 +12,6 @@
 #include "report/trackers/run_board.h"
 #include "train/loop/trainer.h"
 #include "train/plugin/check_operation.h"
-#include "train/run/generate.h"
-#include "train/run/predictor.h"
+#include "train/predict/generate.h"
+#include "train/predict/predictor.h"
 #include "train/run/run.h"

@@ -11,10 +11,10 @@
 #include "data/table/table.h"
 #include "module.h"
 #include "store/local_copy.h"
-#include "train/run/generate.h"
-#include "train/run/predictor.h"
+#include "train/predict/generate.h"
+#include "train/predict/predictor.h"
 #include "train/run/run_text.h"
-#include "train/run/translate.h"
+#include "train/predict/translate.h"
 
 namespace nb = nanobind;
 

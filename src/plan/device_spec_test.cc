@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/scratch_test_util.h"
-#include "train/run/price.h"
+#include "train/machine/price.h"
 
 namespace podium {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "plan/step_model.h"
 #include "train/recipe/recipe.h"
-#include "train/run/price.h"
+#include "train/machine/price.h"
 
 namespace podium {
 

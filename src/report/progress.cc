@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "base/words.h"
-#include "train/run/price.h"
+#include "train/machine/price.h"
 
 namespace podium {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "nn/task_words.h"
 #include "report/history.h"
-#include "train/run/environment.h"
+#include "train/machine/environment.h"
 
 namespace podium {
 

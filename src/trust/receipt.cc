@@ -19,7 +19,7 @@
 #include "train/loop/checkpoint.h"
 #include "train/plugin/plugin.h"
 #include "train/recipe/recipe.h"
-#include "train/run/environment.h"
+#include "train/machine/environment.h"
 #include "train/run/run_folder.h"
 
 namespace podium {

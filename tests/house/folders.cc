@@ -47,7 +47,9 @@ const std::vector<std::pair<std::string, std::vector<std::string>>>& rooms() {
       {"train/program", {"train/recipe"}},
       {"train/loop", {"train/program", "train/run/rank_plan.h"}},
       {"train/plugin", {"train/loop"}},
-      {"train/run", {"train/plugin"}},
+      {"train/machine", {"train/plugin"}},
+      {"train/run", {"train/machine", "train/predict/translate.h"}},
+      {"train/predict", {"train/run"}},
   };
   return table;
 }

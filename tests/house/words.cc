@@ -18,7 +18,7 @@ constexpr std::string_view kAllowed[] = {
     "train/loop/confusion.",  // which class was taken for which
     "train/loop/views.",      // means over views of an image
     "train/program/whitening.",
-    "train/run/predictor.",   // has functions for classifiers of images
+    "train/predict/predictor.",  // has functions for classifiers of images
     "train/run/rank_plan.",   // the shape of data that are not here
     "train/run/run_data.cc",  // opens data of each kind
     "train/run/run_pictures.",
@@ -27,12 +27,12 @@ constexpr std::string_view kAllowed[] = {
     "report/pages/example_pictures.",
     "report/trackers/tensorboard.",  // TensorBoard shows images
     "report/trackers/prometheus.",   // Prometheus has labels
-    "cli/bench_command.cc",          // bench data
+    "cli/bench/bench_command.cc",          // bench data
     "cli/bench_data.",
     "cli/data_",            // shows, checks and indexes datasets of pictures
-    "cli/eval_command.cc",  // --per-class
-    "cli/predict_command.cc",
-    "cli/report_command.cc",  // --pictures
+    "cli/commands/eval_command.cc",  // --per-class
+    "cli/commands/predict_command.cc",
+    "cli/commands/report_command.cc",  // --pictures
 };
 
 // Names that such words are a part of, anywhere.

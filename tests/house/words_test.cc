@@ -22,8 +22,8 @@ TEST(Words, of_one_kind_of_task_stand_only_in_files_about_it) {
 TEST(Words, are_found_in_names_comments_and_texts) {
   EXPECT_EQ(check_words("train/loop/step.cc", "int step;\n// of all Images\n"),
             Lines{"train/loop/step.cc:2: images"});
-  EXPECT_EQ(check_words("cli/train_command.cc", "say(\"12 images/s\");\n"),
-            Lines{"cli/train_command.cc:1: images"});
+  EXPECT_EQ(check_words("cli/commands/train_command.cc", "say(\"12 images/s\");\n"),
+            Lines{"cli/commands/train_command.cc:1: images"});
   EXPECT_EQ(check_words("plan/plan.cc", "auto n = pixel_count;\n"),
             Lines{"plan/plan.cc:1: pixel_count"});
   EXPECT_EQ(check_words("report/pages/plot.cc", "line.label\n"),

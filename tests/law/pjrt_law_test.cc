@@ -13,7 +13,7 @@
 #include "data/datasets/dataset.h"
 #include "law_util.h"
 #include "train/loop/checkpoint.h"
-#include "train/run/memory.h"
+#include "train/machine/memory.h"
 #include "train/run/rank_plan.h"
 
 namespace podium {

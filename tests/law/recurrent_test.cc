@@ -11,7 +11,7 @@
 #include "backend/cpu/kernels/targets.h"
 #include "ranks_test_util.h"
 #include "text_test_util.h"
-#include "train/run/decoder.h"
+#include "train/predict/decoder.h"
 
 namespace podium {
 namespace {

@@ -9,7 +9,7 @@
 #include "base/scratch_test_util.h"
 #include "data/sounds/sound_test_util.h"
 #include "law_util.h"
-#include "train/run/predictor.h"
+#include "train/predict/predictor.h"
 
 namespace podium {
 namespace {

@@ -12,8 +12,8 @@
 #include "compile/linear_loss.h"
 #include "ops/ops.h"
 #include "text_test_util.h"
-#include "train/run/decoder.h"
-#include "train/run/generate.h"
+#include "train/predict/decoder.h"
+#include "train/predict/generate.h"
 #include "train/run/initial.h"
 #include "train/run/published.h"
 

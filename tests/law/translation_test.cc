@@ -7,7 +7,7 @@
 
 #include "base/scratch_test_util.h"
 #include "law_util.h"
-#include "train/run/translate.h"
+#include "train/predict/translate.h"
 
 namespace podium {
 namespace {

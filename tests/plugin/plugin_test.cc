@@ -7,7 +7,7 @@
 #include "data/pictures/image_file.h"
 #include "nn/models.h"
 #include "tests/cli/run_podium.h"
-#include "train/run/predictor.h"
+#include "train/predict/predictor.h"
 #include "train/run/run.h"
 
 namespace podium::test {

@@ -11,7 +11,7 @@
 #include "report/pages/run_page.h"
 #include "report/trackers/tensorboard.h"
 #include "train/loop/trainer.h"
-#include "train/run/predictor.h"
+#include "train/predict/predictor.h"
 
 namespace podium {
 

@@ -13,7 +13,7 @@
 #include "report/pages/html.h"
 #include "report/progress.h"
 #include "train/run/last_failure.h"
-#include "train/run/memory.h"
+#include "train/machine/memory.h"
 
 namespace podium {
 namespace {

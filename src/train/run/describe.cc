@@ -5,7 +5,7 @@
 #include "base/words.h"
 #include "files/byte_text.h"
 #include "train/loop/run_ranks.h"
-#include "train/run/memory.h"
+#include "train/machine/memory.h"
 #include "train/run/run.h"
 
 namespace podium {

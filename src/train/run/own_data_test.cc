@@ -6,7 +6,7 @@
 #include "base/hash.h"
 #include "base/scratch_test_util.h"
 #include "nn/models.h"
-#include "train/run/predictor.h"
+#include "train/predict/predictor.h"
 #include "train/run/run.h"
 
 namespace podium {

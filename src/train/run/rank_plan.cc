@@ -9,7 +9,7 @@
 #include "data/pictures/pictures.h"
 #include "data/text/text.h"
 #include "train/loop/trainer_state.h"
-#include "train/run/environment.h"
+#include "train/machine/environment.h"
 #include "train/run/run.h"
 
 namespace podium {

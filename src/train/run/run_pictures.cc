@@ -8,7 +8,7 @@
 #include "base/words.h"
 #include "data/pictures/pictures.h"
 #include "files/byte_text.h"
-#include "train/run/memory.h"
+#include "train/machine/memory.h"
 
 namespace podium {
 

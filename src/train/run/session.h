@@ -22,12 +22,12 @@
 #include "files/file_io.h"
 #include "files/safetensors.h"
 #include "train/loop/run_ranks.h"
-#include "train/run/energy.h"
-#include "train/run/environment.h"
+#include "train/machine/energy.h"
+#include "train/machine/environment.h"
 #include "train/run/run.h"
 #include "train/run/run_folder.h"
 #include "train/run/run_lines.h"
-#include "train/run/translate.h"
+#include "train/predict/translate.h"
 #include "train/run/window.h"
 
 namespace podium {
