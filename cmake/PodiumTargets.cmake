@@ -7,8 +7,8 @@
 #
 # A library is called podium_NAME; DEPS are names of the house's own libraries, LINKS any other target. TESTS are built
 # into one program, NAME_test, whose cases ctest lists one by one; TEST_DEPS are libraries for those alone. TESTS_COMPUTE
-# (COMPUTES of a test) says that they run for long enough to be optimised under sanitizers, too. Nothing else runs beside
-# the cases of a test that is ALONE. FOR_TESTS: a library that only tests link; it is neither installed nor part of programs
+# (COMPUTES of a test) says that they run for long enough to be optimised under sanitizers, too. The cases of tests with
+# RANKS, whose processes share the cores and look at the clock, run one after the other, beside one other test at most. FOR_TESTS: a library that only tests link; it is neither installed nor part of programs
 # that load plugins.
 #
 # With PODIUM_UNITY the sources of a library are compiled as one file, save those with options of their own. ALIKE_NAMES says
@@ -65,7 +65,7 @@ function(podium_program)
 endfunction()
 
 function(podium_test)
-  cmake_parse_arguments(A "COMPUTES;ALONE" "NAME;TIMEOUT" "SOURCES;DEPS;LINKS;LABELS" ${ARGN})
+  cmake_parse_arguments(A "COMPUTES;RANKS" "NAME;TIMEOUT" "SOURCES;DEPS;LINKS;LABELS" ${ARGN})
   if(NOT PODIUM_TESTS)
     return()
   endif()
@@ -89,12 +89,12 @@ function(podium_test)
     endif()
     add_dependencies(quick_tests ${A_NAME})
   endif()
-  set(alone)
-  if(A_ALONE)
-    set(alone RUN_SERIAL ON)
+  set(in_turn)
+  if(A_RANKS)
+    set(in_turn RESOURCE_LOCK ranks PROCESSORS 2)
   endif()
   gtest_discover_tests(${A_NAME} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} DISCOVERY_TIMEOUT 60
-    PROPERTIES TIMEOUT ${A_TIMEOUT} LABELS "${A_LABELS}" ${alone})
+    PROPERTIES TIMEOUT ${A_TIMEOUT} LABELS "${A_LABELS}" ${in_turn})
 endfunction()
 
 function(podium_fuzz)
