@@ -13,8 +13,8 @@
 #include "store/local_copy.h"
 #include "train/predict/generate.h"
 #include "train/predict/predictor.h"
-#include "train/run/run_text.h"
 #include "train/predict/translate.h"
+#include "train/run/run_text.h"
 
 namespace nb = nanobind;
 

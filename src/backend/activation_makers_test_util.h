@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -79,27 +80,25 @@ inline std::vector<ActivationMaker> token_makers(std::int64_t columns) {
                    gelu = ActivationAttributes{{ActivationKind::kGelu}},
                    turns = RotaryAttributes{.tokens = kTokens, .features = columns / 2};
   const auto product = [](bool transpose_b) {
-    return Attributes(
-        MatmulAttributes{.transpose_b = transpose_b, .order = Bf16Order::kHopper});
+    return Attributes(MatmulAttributes{.transpose_b = transpose_b, .order = Bf16Order::kHopper});
   };
-  std::vector<ActivationMaker> makers{{&add_op, {}, {x, x}},
-                                      {&mul_op, {}, {x, x}},
-                                      {&scale_op, ScaleAttributes{0.3f}, {x}},
-                                      {&bias_add_op, {}, {x, c}},
-                                      {&activate_op, gelu, {x}},
-                                      {&activate_grad_op, gelu, {x, x}},
-                                      {&embedding_op, EmbeddingAttributes(), {ids, w}},
-                                      {&layer_norm_op, norm, {x, c, c}},
-                                      {&layer_norm_op, rms, {x, c}},
-                                      {&layer_norm_grad_op, norm, {x, x, c}},
-                                      {&layer_norm_grad_op, rms, {x, x, c}},
-                                      {&rotary_op, turns, {x}},
-                                      {&attention_op, mixes, {x, x, x}},
-                                      {&matmul_bf16_op, product(false), {x, w}},
-                                      {&matmul_bf16_op, product(true), {x, w}},
-                                      {&softmax_cross_entropy_grad_op,
-                                       SoftmaxCrossEntropyAttributes(),
-                                       {{n, 512}, ids, {n}}}};
+  std::vector<ActivationMaker> makers{
+      {&add_op, {}, {x, x}},
+      {&mul_op, {}, {x, x}},
+      {&scale_op, ScaleAttributes{0.3f}, {x}},
+      {&bias_add_op, {}, {x, c}},
+      {&activate_op, gelu, {x}},
+      {&activate_grad_op, gelu, {x, x}},
+      {&embedding_op, EmbeddingAttributes(), {ids, w}},
+      {&layer_norm_op, norm, {x, c, c}},
+      {&layer_norm_op, rms, {x, c}},
+      {&layer_norm_grad_op, norm, {x, x, c}},
+      {&layer_norm_grad_op, rms, {x, x, c}},
+      {&rotary_op, turns, {x}},
+      {&attention_op, mixes, {x, x, x}},
+      {&matmul_bf16_op, product(false), {x, w}},
+      {&matmul_bf16_op, product(true), {x, w}},
+      {&softmax_cross_entropy_grad_op, SoftmaxCrossEntropyAttributes(), {{n, 512}, ids, {n}}}};
   for (const std::size_t result : {0, 1, 2})
     makers.push_back({&attention_grad_op, mixes, {x, x, x, x}, result});
   return makers;
@@ -111,13 +110,13 @@ struct CaseReaders {
   bool read_as_floats;  // the result is one of the program's
 };
 constexpr std::array<CaseReaders, 8> kCaseReaders = {{{false, false, false},
-                                                        {false, false, true},
-                                                        {false, true, false},
-                                                        {false, true, true},
-                                                        {true, false, false},
-                                                        {true, false, true},
-                                                        {true, true, false},
-                                                        {true, true, true}}};
+                                                      {false, false, true},
+                                                      {false, true, false},
+                                                      {false, true, true},
+                                                      {true, false, false},
+                                                      {true, false, true},
+                                                      {true, true, false},
+                                                      {true, true, true}}};
 
 // The inputs of a case.
 struct CaseOperands {

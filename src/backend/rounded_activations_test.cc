@@ -1,5 +1,5 @@
-// Operations that read rounded images or tokens, or whose result is rounded, which devices make part
-// of them and may keep in BF16: the bits of the reference on every device.
+// Operations that read rounded images or tokens, or whose result is rounded, which devices make
+// part of them and may keep in BF16: the bits of the reference on every device.
 #include <gtest/gtest.h>
 
 #include <memory>

@@ -172,8 +172,9 @@ Graph transformer_block(Precision precision) {
               v = matmul(graph, normed, w, {}, "v");
   const Value mixed = attention(graph, q, k, v, {.tokens = kTokens}, "attention");
   const Value sum = add(graph, x, matmul(graph, mixed, w, {}, "out"), "sum");
-  const Value hidden = activate(graph, bias_add(graph, matmul(graph, sum, w, {}, "dense"), bias, "bias"),
-                                {ActivationKind::kGelu}, "gelu");
+  const Value hidden =
+      activate(graph, bias_add(graph, matmul(graph, sum, w, {}, "dense"), bias, "bias"),
+               {ActivationKind::kGelu}, "gelu");
   const Value logits = matmul(graph, hidden, table, {.transpose_b = true}, "head");
   const Value losses = softmax_cross_entropy(graph, logits, labels, 0, "loss");
   return with_gradients(graph, losses, {table, gain, w, bias}, precision);
@@ -183,32 +184,20 @@ std::vector<std::string> rounded_in(const Graph& graph) {
   std::vector<std::string> rounded;
   for (const Node& node : graph.nodes())
     if (node.op == &round_bf16_op)
-      rounded.push_back(cat(graph.node(node.inputs[0]).op->name, " ", node.name, " ",
-                            node.inputs[0].output));
+      rounded.push_back(
+          cat(graph.node(node.inputs[0]).op->name, " ", node.name, " ", node.inputs[0].output));
   return rounded;
 }
 
 TEST(Choose, in_bf16_every_token_that_others_than_products_read_is_rounded_once) {
   const Graph graph = transformer_block({Bf16Order::kHopper});
   // Not: what products alone read, logits, gradients to parameters and to logits.
-  const std::vector<std::string> expected{"embedding words 0",
-                                          "matmul_bf16 q 0",
-                                          "matmul_bf16 k 0",
-                                          "matmul_bf16 v 0",
-                                          "matmul_bf16 out 0",
-                                          "matmul_bf16 dense 0",
-                                          "bias_add bias 0",
-                                          "matmul_bf16 head 0",
-                                          "activate_grad gelu 0",
-                                          "matmul_bf16 dense 0",
-                                          "matmul_bf16 out 0",
-                                          "matmul_bf16 v 0",
-                                          "matmul_bf16 k 0",
-                                          "add norm 0",
-                                          "matmul_bf16 q 0",
-                                          "add norm 0",
-                                          "layer_norm_grad norm 0",
-                                          "add words 0"};
+  const std::vector<std::string> expected{
+      "embedding words 0",      "matmul_bf16 q 0",     "matmul_bf16 k 0",   "matmul_bf16 v 0",
+      "matmul_bf16 out 0",      "matmul_bf16 dense 0", "bias_add bias 0",   "matmul_bf16 head 0",
+      "activate_grad gelu 0",   "matmul_bf16 dense 0", "matmul_bf16 out 0", "matmul_bf16 v 0",
+      "matmul_bf16 k 0",        "add norm 0",          "matmul_bf16 q 0",   "add norm 0",
+      "layer_norm_grad norm 0", "add words 0"};
   EXPECT_EQ(rounded_in(graph), expected);
   for (const NamedValue& output : graph.outputs())
     EXPECT_NE(graph.node(output.value).op, &round_bf16_op) << output.name;
@@ -228,14 +217,10 @@ TEST(Choose, in_bf16_every_image_that_others_than_products_read_is_rounded_once)
       }
     }
   }
-  const std::vector<std::string> expected{"conv2d_bf16 stem 0",
-                                          "conv2d_bf16 conv 0",
-                                          "batch_norm norm 0",
-                                          "avg_pool pool 0",
-                                          "matmul_bf16 head 0",
-                                          "avg_pool_grad pool 0",
-                                          "activate_grad relu 0",
-                                          "conv2d_bf16_grad_input conv 0"};
+  const std::vector<std::string> expected{"conv2d_bf16 stem 0",   "conv2d_bf16 conv 0",
+                                          "batch_norm norm 0",    "avg_pool pool 0",
+                                          "matmul_bf16 head 0",   "avg_pool_grad pool 0",
+                                          "activate_grad relu 0", "conv2d_bf16_grad_input conv 0"};
   EXPECT_EQ(rounded_in(graph), expected);
   for (const NamedValue& output : graph.outputs())
     EXPECT_NE(graph.node(output.value).op, &round_bf16_op) << output.name;

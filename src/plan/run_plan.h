@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "plan/step_model.h"
-#include "train/recipe/recipe.h"
 #include "train/machine/price.h"
+#include "train/recipe/recipe.h"
 
 namespace podium {
 

@@ -17,9 +17,9 @@
 #include "podium_version.h"
 #include "report/history.h"
 #include "train/loop/checkpoint.h"
+#include "train/machine/environment.h"
 #include "train/plugin/plugin.h"
 #include "train/recipe/recipe.h"
-#include "train/machine/environment.h"
 #include "train/run/run_folder.h"
 
 namespace podium {

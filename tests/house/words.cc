@@ -19,17 +19,17 @@ constexpr std::string_view kAllowed[] = {
     "train/loop/views.",      // means over views of an image
     "train/program/whitening.",
     "train/predict/predictor.",  // has functions for classifiers of images
-    "train/run/rank_plan.",   // the shape of data that are not here
-    "train/run/run_data.cc",  // opens data of each kind
+    "train/run/rank_plan.",      // the shape of data that are not here
+    "train/run/run_data.cc",     // opens data of each kind
     "train/run/run_pictures.",
     "plan/measured.",  // times the decoding of pictures
     "report/band.cc",  // forgets where a recipe's data lie
     "report/pages/example_pictures.",
     "report/trackers/tensorboard.",  // TensorBoard shows images
     "report/trackers/prometheus.",   // Prometheus has labels
-    "cli/bench/bench_command.cc",          // bench data
+    "cli/bench/bench_command.cc",    // bench data
     "cli/bench_data.",
-    "cli/data_",            // shows, checks and indexes datasets of pictures
+    "cli/data_",                     // shows, checks and indexes datasets of pictures
     "cli/commands/eval_command.cc",  // --per-class
     "cli/commands/predict_command.cc",
     "cli/commands/report_command.cc",  // --pictures

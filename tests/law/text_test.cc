@@ -88,12 +88,12 @@ TEST_F(TextLaw, every_backend_gives_the_same_hashes_of_twenty_thousand_words) {
 
 TEST_F(TextLaw, every_backend_gives_the_same_hashes) {
   law_backend();  // makes the backends that are for tests alone known by name
-  for (const auto& overrides : std::vector<std::vector<std::string>>{
-           {"network.bias=true", "network.dropout=0.1"},
-           {"network.gelu_tanh=true"},
-           kLlama,
-           kBf16,
-           kLlamaBf16}) {
+  for (const auto& overrides :
+       std::vector<std::vector<std::string>>{{"network.bias=true", "network.dropout=0.1"},
+                                             {"network.gelu_tanh=true"},
+                                             kLlama,
+                                             kBf16,
+                                             kLlamaBf16}) {
     const Recipe one = recipe(overrides);
     const auto expected = step_hashes(*trainer(one, 2, 1, "reference"), 2);
     for (const char* backend : {"detached", "cuda-emulated"})

@@ -105,8 +105,7 @@ TEST_F(TranslationLaw, what_is_kept_changes_no_translation) {
 TEST_F(TranslationLaw, what_is_kept_changes_no_translation_in_bf16) {
   const Recipe one = recipe({"precision=bf16", "bf16_order=vdpbf16ps"});
   const Checkpoint checkpoint = trained(one);
-  const Translations expected =
-      translations(one, checkpoint, "cpu", {.beam = 4, .keeps = false});
+  const Translations expected = translations(one, checkpoint, "cpu", {.beam = 4, .keeps = false});
   for (const char* backend : {"cpu", "reference"})
     EXPECT_EQ(translations(one, checkpoint, backend, {.beam = 4}), expected) << backend;
 }

@@ -138,9 +138,7 @@ void lower_batch_norm_running(Lowering& l, const Node& node, std::int32_t index)
 namespace {
 
 // Whether x is a matrix as a product of plain matrices left it: tokens.
-bool is_rows(const Lowering& l, Value x) {
-  return l.shape(x).rank() == 2 && !l.is_batch_last(x);
-}
+bool is_rows(const Lowering& l, Value x) { return l.shape(x).rank() == 2 && !l.is_batch_last(x); }
 
 }  // namespace
 

@@ -44,8 +44,8 @@ void lower_embedding_grad(Lowering& l, const Node& node, std::int32_t index) {
   l.emit({.reads = {tokens, dy.slot},
           .writes = {dtable, next, is_first},
           .run = [=](const Launch& launch, const Memory& m) {
-            PODIUM_CUDA_SPACE::embedding_grad(launch, shape, m.i32(tokens), m.source(dy), m.i32(next),
-                                              m.i32(is_first), m.f32(dtable));
+            PODIUM_CUDA_SPACE::embedding_grad(launch, shape, m.i32(tokens), m.source(dy),
+                                              m.i32(next), m.i32(is_first), m.f32(dtable));
           }});
 }
 
@@ -130,7 +130,8 @@ void lower_attention_grad(Lowering& l, const Node& node, std::int32_t index) {
       attention_shape(node.attributes.as<AttentionAttributes>(), l.shape(node.inputs[1]));
   const SourceSlot dy = l.source(node.inputs[0], false), q = l.source(node.inputs[1], false),
                    k = l.source(node.inputs[2], false), v = l.source(node.inputs[3], false);
-  const ResultSlots dq = l.define_result({index, 0}, false), dk = l.define_result({index, 1}, false),
+  const ResultSlots dq = l.define_result({index, 0}, false),
+                    dk = l.define_result({index, 1}, false),
                     dv = l.define_result({index, 2}, false);
   const Slot scratch = l.temporary(attention_scratch(shape));
   std::vector<Slot> reads = {dy.slot, q.slot, k.slot, v.slot};

@@ -137,15 +137,14 @@ void lower_softmax_cross_entropy_grad(Lowering& l, const Node& node, std::int32_
     const Slot z = l.plain(node.inputs[0]), labels = l.plain(node.inputs[1]),
                dloss = l.plain(node.inputs[2]);
     const ResultSlots dz = l.define_result({index, 0}, false);
-    l.emit({.reads = {z, labels, dloss},
-            .writes = dz.slots(),
-            .run = [=](const Launch& launch, const Memory& m) {
-              softmax_cross_entropy_rows(launch, shape,
-                                         {.z = m.f32(z),
-                                          .labels = m.i32(labels),
-                                          .dloss = m.f32(dloss),
-                                          .dz = m.result(dz)});
-            }});
+    l.emit(
+        {.reads = {z, labels, dloss},
+         .writes = dz.slots(),
+         .run = [=](const Launch& launch, const Memory& m) {
+           softmax_cross_entropy_rows(
+               launch, shape,
+               {.z = m.f32(z), .labels = m.i32(labels), .dloss = m.f32(dloss), .dz = m.result(dz)});
+         }});
     return;
   }
   const Slot z = l.batch_last(node.inputs[0]), labels = l.batch_last(node.inputs[1]),

@@ -60,8 +60,7 @@ Program Lowering::run() {
   for (const Node& node : graph().nodes())
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const Value value = node.inputs[i];
-      const bool halves =
-          rounds(*node.op, i) || (is_rounded(value) && takes_source(*node.op, i));
+      const bool halves = rounds(*node.op, i) || (is_rounded(value) && takes_source(*node.op, i));
       (halves ? readings_[value].rounded : readings_[value].floats) = true;
     }
   for (const NamedValue& output : graph().outputs()) readings_[output.value].floats = true;
@@ -160,7 +159,8 @@ ResultSlots Lowering::define_result(Value value, bool batch_last) {
   const Readings readings = readings_[target];
   ResultSlots result{.rounded = target != value};
   // What lies side by side: images, or the columns of a matrix.
-  const bool fills = batch_last ? is_filled(shape_of[0]) : shape_of.rank() == 2 && is_filled(shape_of[1]);
+  const bool fills =
+      batch_last ? is_filled(shape_of[0]) : shape_of.rank() == 2 && is_filled(shape_of[1]);
   if (!readings.rounded || !fills) {
     result.floats = define_in_layout(target, batch_last);
     return result;

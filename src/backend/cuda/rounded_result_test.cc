@@ -31,7 +31,9 @@ TEST(RoundedResult, of_images_takes_no_step_of_its_own) {
       for (const CaseReaders& readers : kCaseReaders) {
         const bool is_product =
             maker.op == &conv2d_bf16_op || maker.op == &conv2d_bf16_grad_input_op;
-        EXPECT_EQ(conversions(image_case(maker, readers)), images % 8 == 0 ? 0 : is_product ? 2 : 1)
+        EXPECT_EQ(conversions(image_case(maker, readers)), images % 8 == 0 ? 0
+                                                           : is_product    ? 2
+                                                                           : 1)
             << text_of(maker, readers);
       }
 }

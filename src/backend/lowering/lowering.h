@@ -211,9 +211,9 @@ class Lowering {
   // Emits the step that converts a value; `name` is of the step that wants it.
   virtual void convert(Value value, const std::string& name, Slot from, Slot to,
                        bool to_batched) = 0;
-  // A backend may hold values in a further form, batched or plain. Whether it holds this one so; the
-  // same of an alias; and what makes its plain or batched memory, if there is none, before that is
-  // looked up.
+  // A backend may hold values in a further form, batched or plain. Whether it holds this one so;
+  // the same of an alias; and what makes its plain or batched memory, if there is none, before that
+  // is looked up.
   virtual bool is_in_another_form(Value, bool /*batched*/) const { return false; }
   virtual void alias_another_form(Value, Value) {}
   virtual void make_floats(Value) {}

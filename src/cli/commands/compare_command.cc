@@ -27,8 +27,8 @@
 #include "report/history.h"
 #include "report/pages/comparison_page.h"
 #include "report/pages/plot.h"
-#include "train/recipe/recipe_keys.h"
 #include "train/machine/memory.h"
+#include "train/recipe/recipe_keys.h"
 #include "train/run/run_folder.h"
 
 namespace podium {

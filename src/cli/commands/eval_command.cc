@@ -12,9 +12,9 @@
 #include "cli/table.h"
 #include "cli/talk.h"
 #include "train/machine/environment.h"
+#include "train/predict/translate.h"
 #include "train/run/run.h"
 #include "train/run/run_text.h"
-#include "train/predict/translate.h"
 
 namespace podium {
 namespace {

@@ -27,9 +27,9 @@
 #include "plan/measured.h"
 #include "plan/run_plan.h"
 #include "report/progress.h"
-#include "train/program/program.h"
 #include "train/machine/environment.h"
 #include "train/machine/memory.h"
+#include "train/program/program.h"
 #include "train/run/rank_plan.h"
 #include "train/run/run.h"
 

@@ -23,9 +23,9 @@
 #include "ops/ops.h"
 #include "ops/unpadded.h"
 #include "plan/step_model.h"
+#include "train/machine/memory.h"
 #include "train/program/program.h"
 #include "train/recipe/recipe.h"
-#include "train/machine/memory.h"
 #include "train/run/rank_plan.h"
 #include "train/run/run.h"
 

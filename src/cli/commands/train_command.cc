@@ -22,8 +22,8 @@
 #include "nn/models.h"
 #include "report/run_reports.h"
 #include "report/trackers/mlperf_log.h"
-#include "train/recipe/recipe_keys.h"
 #include "train/machine/memory.h"
+#include "train/recipe/recipe_keys.h"
 #include "train/run/run.h"
 #include "train/run/stored_run.h"
 

@@ -12,8 +12,8 @@
 #include "report/comparison.h"
 #include "report/pages/html.h"
 #include "report/progress.h"
-#include "train/run/last_failure.h"
 #include "train/machine/memory.h"
+#include "train/run/last_failure.h"
 
 namespace podium {
 namespace {

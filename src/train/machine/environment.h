@@ -54,8 +54,9 @@ struct StartOutcome {
   // Of rank 0. The planned memory is that of the run's plan and of the program itself
   // (train/run/rank_plan.h).
   std::int64_t peak_memory_bytes = 0, planned_memory_bytes = 0;
-  std::optional<double> joules;  // of the machine, including other programs (train/machine/energy.h)
-  std::string joules_of = {};    // of what: "processors (RAPL)"; empty: nothing is reported
+  std::optional<double>
+      joules;                  // of the machine, including other programs (train/machine/energy.h)
+  std::string joules_of = {};  // of what: "processors (RAPL)"; empty: nothing is reported
 };
 
 // Adds one entry to RUN/environment.json: {"starts": [{"from_step": ..., "date": ..., ...}]}. A run

@@ -1,5 +1,6 @@
-// A library with the functions of NVML that train/machine/energy.cc calls, for its test. Counters are
-// the numbers in the file that $FAKE_NVML names, one for each GPU; -1: a GPU that does not count.
+// A library with the functions of NVML that train/machine/energy.cc calls, for its test. Counters
+// are the numbers in the file that $FAKE_NVML names, one for each GPU; -1: a GPU that does not
+// count.
 #include <cstdlib>
 #include <fstream>
 #include <vector>

@@ -16,9 +16,9 @@
 
 #include "base/thread_pool.h"
 #include "train/loop/inference.h"
-#include "train/program/program.h"
 #include "train/machine/environment.h"
 #include "train/predict/predictor.h"
+#include "train/program/program.h"
 #include "train/run/rank_plan.h"
 
 namespace podium {

@@ -16,8 +16,8 @@
 #include "data/text/bleu.h"
 #include "data/text/utf8.h"
 #include "train/predict/attention_reader.h"
-#include "train/run/run_text.h"
 #include "train/predict/sentence_decoder.h"
+#include "train/run/run_text.h"
 
 namespace podium {
 namespace {

@@ -75,8 +75,8 @@ struct RunResult {
   double train_seconds = 0, eval_seconds = 0, start_seconds = 0, input_wait_percent = 0;
   std::int64_t peak_memory_bytes = 0;
   double seconds = 0;  // of the whole call
-  // Energy of this machine's processors and GPUs, if it reports it (train/machine/energy.h); includes
-  // all other programs.
+  // Energy of this machine's processors and GPUs, if it reports it (train/machine/energy.h);
+  // includes all other programs.
   std::optional<double> joules = std::nullopt;
   std::string joules_of = {};  // of what: "processors (RAPL)"
 };

@@ -24,10 +24,10 @@
 #include "train/loop/run_ranks.h"
 #include "train/machine/energy.h"
 #include "train/machine/environment.h"
+#include "train/predict/translate.h"
 #include "train/run/run.h"
 #include "train/run/run_folder.h"
 #include "train/run/run_lines.h"
-#include "train/predict/translate.h"
 #include "train/run/window.h"
 
 namespace podium {

@@ -56,9 +56,8 @@ __device__ void load_rows(float (&to)[kSide][kWidth + 1], const Rows& rows, std:
 #pragma unroll 1
   for (int i = static_cast<int>(threadIdx.x); i < rows.count * kWidth; i += kThreads) {
     const int row = i / kWidth, column = i % kWidth;
-    to[row][column] = first + column < columns
-                          ? rows.from.at(row * rows.step + first + column)
-                          : 0.0f;
+    to[row][column] =
+        first + column < columns ? rows.from.at(row * rows.step + first + column) : 0.0f;
   }
 }
 
@@ -166,7 +165,7 @@ __device__ inline void find_softmax(QueryShared& shared, const Queries& queries,
 #pragma unroll
   for (int i = 0; i < kShare; ++i)
     softmax.most[i] = -std::numeric_limits<float>::infinity(), total[i] = 0;
-  // First the largest score, then the sum of exponentials: a thread has a lane of each query.
+    // First the largest score, then the sum of exponentials: a thread has a lane of each query.
 #pragma unroll 1
   for (int turn = 0; turn < 2; ++turn) {
     const bool adds = turn == 1;
@@ -200,8 +199,8 @@ __device__ inline void find_softmax(QueryShared& shared, const Queries& queries,
   }
 }
 
-// to[i][j] += the sum over the lines t below `count` of factors(i, t) * terms[t][column j], in their
-// order, of the lines that row i has: is_there(i, t).
+// to[i][j] += factor(i, t) * terms[t][column j] for the lines t below `count`, in their order, of
+// those that row i has: is_there(i, t).
 template <typename Factor, typename IsThere>
 __device__ void add_products(const Table& terms, int count, const Factor& factor,
                              const IsThere& is_there, Sums& to) {
@@ -325,9 +324,8 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   for (int i = 0; i < kShare; ++i) {
     const int row = own_row() + i * kLanes;
     if (row >= queries.count) continue;
-    float* const own =
-        statistics.of(blockIdx.z) +
-        3 * ((place.sequence * s.heads + place.head) * s.tokens + place.first + row);
+    float* const own = statistics.of(blockIdx.z) +
+                       3 * ((place.sequence * s.heads + place.head) * s.tokens + place.first + row);
     own[0] = softmax.most[i], own[1] = softmax.share[i], own[2] = mean[i];
   }
 }
@@ -361,9 +359,8 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
       for (int i = 0; i < kShare; ++i) {
         const int row = own_row() + i * kLanes;
         if (row >= count) continue;
-        const float* const own =
-            statistics.of(blockIdx.z) +
-            3 * ((place.sequence * s.heads + head) * s.tokens + first + row);
+        const float* const own = statistics.of(blockIdx.z) +
+                                 3 * ((place.sequence * s.heads + head) * s.tokens + first + row);
         const Softmax one{{own[0]}, {own[1]}};
 #pragma unroll
         for (int j = 0; j < kShare; ++j) {
@@ -422,9 +419,8 @@ void attention_grad(const Launch& launch, const AttentionShape& s, const Attenti
   simt::launch(attention_grad_queries_kernel,
                grid_of(launch, s, s.tokens, s.heads, sizeof(QueryShared)), launch.stream, s, g,
                statistics);
-  simt::launch(attention_grad_keys_kernel,
-               grid_of(launch, s, s.keys, s.groups, sizeof(KeyShared)), launch.stream, s, g,
-               statistics);
+  simt::launch(attention_grad_keys_kernel, grid_of(launch, s, s.keys, s.groups, sizeof(KeyShared)),
+               launch.stream, s, g, statistics);
 }
 
 }  // namespace podium::PODIUM_CUDA_SPACE

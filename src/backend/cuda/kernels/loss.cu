@@ -9,7 +9,8 @@
 namespace podium::PODIUM_CUDA_SPACE {
 namespace {
 
-constexpr int kImages = kTreeColumns;  // of a block; each has a thread for each lane of the class sums
+constexpr int kImages =
+    kTreeColumns;  // of a block; each has a thread for each lane of the class sums
 
 struct SoftmaxShared {
   LaneTable lanes;

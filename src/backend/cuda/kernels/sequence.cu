@@ -20,7 +20,8 @@ struct RowStatistics {
   float mean, scale;
 };
 // Of the row at x; all threads of a warp call it, those of a half with one row.
-__device__ inline RowStatistics statistics_of(const LayerNormShape& s, const SourceAt& x, bool there) {
+__device__ inline RowStatistics statistics_of(const LayerNormShape& s, const SourceAt& x,
+                                              bool there) {
   const std::int64_t lane = threadIdx.x % kLanes;
   const auto columns = static_cast<float>(s.columns);
   RowStatistics row{0, 0};
@@ -106,9 +107,7 @@ __global__ void __launch_bounds__(kTreeColumns* kLanes)
   const std::int64_t c = static_cast<std::int64_t>(blockIdx.x) * kTreeColumns + threadIdx.x;
   const SourceAt from(x, blockIdx.z, c);
   const float own = c < columns ? image_lane(rows, threadIdx.y,
-                                             [&](std::int64_t n) {
-                                               return from.at(n * columns);
-                                             })
+                                             [&](std::int64_t n) { return from.at(n * columns); })
                                 : 0.0f;
   const float total = column_tree(simt::shared<LaneTable>(), own);
   if (c < columns && threadIdx.y == 0) sum.of(blockIdx.z)[c] = total;
