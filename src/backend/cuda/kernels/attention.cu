@@ -17,9 +17,9 @@ constexpr int kDepth = kSide / 2;       // features that lie in shared memory at
 constexpr int kThreads = kLanes * kLanes;
 // That a multiprocessor should have room for. Those of 7.5 have shared memory for one.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-constexpr int kBlocks = 1;
+[[maybe_unused]] constexpr int kBlocks = 1;
 #else
-constexpr int kBlocks = 2;
+[[maybe_unused]] constexpr int kBlocks = 2;
 #endif
 
 using Table = float[kSide][kSide + 1];
