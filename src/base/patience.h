@@ -14,7 +14,8 @@ class Patience {
  public:
   // Waits a little. Between calls, the caller looks whether what it waits for has come.
   void wait() {
-    if (++waits_ <= kSpins) {
+    if (waits_ <= kSpins + kYields) ++waits_;
+    if (waits_ <= kSpins) {
 #if defined(__x86_64__)
       __builtin_ia32_pause();
 #endif

@@ -158,6 +158,9 @@ std::vector<OpSample> make_samples(bool with_gradient) {
       {2, {.heads = 2, .groups = 1, .tokens = 6, .causal = false, .keys = 21}, 5},
       {4, {.heads = 2, .groups = 2, .tokens = 11, .causal = false}, 8, true},
       {3, {.heads = 4, .groups = 2, .tokens = 18, .causal = false, .keys = 35}, 16, true},
+      // More queries, keys and features than a tile of any device has.
+      {1, {.heads = 2, .groups = 1, .tokens = 131}, 70},
+      {3, {.heads = 2, .groups = 1, .tokens = 66, .causal = false, .keys = 150}, 80, true},
   };
   for (const auto& [sequences, a, features, lengths] : sizes) {
     const TensorType q{DType::kF32, Shape{sequences * a.tokens, a.heads * features}},

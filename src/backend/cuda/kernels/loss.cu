@@ -9,8 +9,8 @@
 namespace podium::PODIUM_CUDA_SPACE {
 namespace {
 
-constexpr int kImages =
-    kTreeColumns;  // of a block; each has a thread for each lane of the class sums
+// Of a block; each has a thread for each lane of the class sums.
+constexpr int kImages = kTreeColumns;
 
 struct SoftmaxShared {
   LaneTable lanes;
