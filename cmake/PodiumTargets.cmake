@@ -91,7 +91,7 @@ function(podium_test)
   endif()
   set(in_turn)
   if(A_RANKS)
-    set(in_turn RESOURCE_LOCK ranks PROCESSORS 2)
+    set(in_turn RESOURCE_LOCK ranks PROCESSORS 2 COST 1000)  # the longest row of tests begins first
   endif()
   gtest_discover_tests(${A_NAME} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} DISCOVERY_TIMEOUT 60
     PROPERTIES TIMEOUT ${A_TIMEOUT} LABELS "${A_LABELS}" ${in_turn})

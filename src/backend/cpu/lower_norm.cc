@@ -114,26 +114,39 @@ void lower_batch_norm_running(Lowering& l, const Node& node, std::int32_t index)
           }});
 }
 
+namespace {
+// Whether x is a matrix as a product of plain matrices left it: tokens.
+bool is_rows(const Lowering& l, Value x) { return l.shape(x).rank() == 2 && !l.in_lanes(x); }
+}  // namespace
+
 void lower_bias_add(Lowering& l, const Node& node, std::int32_t index) {
-  const Slot x = l.lanes(node.inputs[0]), bias = l.plain(node.inputs[1]);
-  const ResultSlot y = l.define_result({index, 0});
+  const bool rows = is_rows(l, node.inputs[0]);
+  const Slot x = l.in_layout(node.inputs[0], !rows), bias = l.plain(node.inputs[1]);
+  const ResultSlot y = l.define_result({index, 0}, !rows);
   const ActivationShape shape = activation_shape(l.shape(node.inputs[0]));
-  l.emit({.parts = bias_add_parts(shape),
+  l.emit({.parts = rows ? bias_add_rows_parts(shape.images, shape.channels) : bias_add_parts(shape),
           .reads = {x, bias},
           .writes = {y.slot},
           .run = [=](const Memory& m, int part, int) {
-            cpu::bias_add(shape, m.f32(x), m.f32(bias), m.result(y), part);
+            if (rows)
+              bias_add_rows(shape.images, shape.channels, m.f32(x), m.f32(bias), m.result(y), part);
+            else
+              cpu::bias_add(shape, m.f32(x), m.f32(bias), m.result(y), part);
           }});
 }
 
 void lower_channel_sum(Lowering& l, const Node& node, std::int32_t index) {
-  const Slot dy = l.lanes(node.inputs[0]), sum = l.define_plain({index, 0});
+  const bool rows = is_rows(l, node.inputs[0]);
+  const Slot dy = l.in_layout(node.inputs[0], !rows), sum = l.define_plain({index, 0});
   const ActivationShape shape = activation_shape(l.shape(node.inputs[0]));
-  l.emit({.parts = channel_sum_parts(shape),
+  l.emit({.parts = rows ? channel_sum_rows_parts(shape.channels) : channel_sum_parts(shape),
           .reads = {dy},
           .writes = {sum},
           .run = [=](const Memory& m, int part, int) {
-            cpu::channel_sum(shape, m.f32(dy), m.f32(sum), part);
+            if (rows)
+              channel_sum_rows(shape.images, shape.channels, m.f32(dy), m.f32(sum), part);
+            else
+              cpu::channel_sum(shape, m.f32(dy), m.f32(sum), part);
           }});
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "backend/cpu/kernels/channel_parts.h"
+#include "base/bf16.h"
+#include "ops/reference_sums.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/kernels/channel.cc"
@@ -47,6 +49,39 @@ void sum_channels(const ActivationShape& x, Range channels, const float* dy, flo
   }
 }
 
+void add_bias_rows(int64_t rows, int64_t columns, const float* x, const float* b, float* y,
+                   bool rounded) {
+  for (int64_t row = 0; row < rows; ++row, x += columns, y += columns) {
+    int64_t c = 0;
+    for (; c + kLanes <= columns; c += kLanes)
+      put16(y + c, add16(load16(x + c), load16(b + c)), {.streamed = false, .rounded = rounded});
+    for (; c < columns; ++c) y[c] = rounded ? bf16_rounded(x[c] + b[c]) : x[c] + b[c];
+  }
+}
+
+// Sixteen columns, a vector for each lane of their sums; and one column.
+void sum_columns(int64_t rows, int64_t columns, const float* x, float* sums) {
+  V16 lanes[kLanes];
+  for (V16& lane : lanes) lane = zero16();
+  int64_t row = 0;
+  for (; row + kLanes <= rows; row += kLanes)
+    for (int lane = 0; lane < kLanes; ++lane, x += columns)
+      lanes[lane] = add16(lanes[lane], load16(x));
+  for (int lane = 0; row < rows; ++row, ++lane, x += columns)
+    lanes[lane] = add16(lanes[lane], load16(x));
+  for (int step = 1; step < kLanes; step *= 2)
+    for (int lane = 0; lane < kLanes; lane += 2 * step)
+      lanes[lane] = add16(lanes[lane], lanes[lane + step]);
+  store16(sums, lanes[0]);
+}
+float sum_column(int64_t rows, int64_t columns, const float* x) {
+  return lane_sum(rows, [&](int64_t row) { return x[row * columns]; });
+}
+void sum_some_columns(int64_t rows, int64_t columns, int64_t first, const float* x, float* sums) {
+  if (first + kLanes <= columns) return sum_columns(rows, columns, x + first, sums + first);
+  for (int64_t c = first; c < columns; ++c) sums[c] = sum_column(rows, columns, x + c);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace podium::cpu
 HWY_AFTER_NAMESPACE();
@@ -56,6 +91,8 @@ namespace podium::cpu {
 
 HWY_EXPORT(add_bias);
 HWY_EXPORT(sum_channels);
+HWY_EXPORT(add_bias_rows);
+HWY_EXPORT(sum_some_columns);
 
 int bias_add_parts(const ActivationShape& shape) { return channel_parts(shape); }
 void bias_add(const ActivationShape& shape, const float* x, const float* b, FlatResult y,
@@ -66,6 +103,30 @@ void bias_add(const ActivationShape& shape, const float* x, const float* b, Flat
 int channel_sum_parts(const ActivationShape& shape) { return channel_parts(shape); }
 void channel_sum(const ActivationShape& shape, const float* dy, float* db, int part) {
   PODIUM_DISPATCH(sum_channels)(shape, part_channels(shape, part), dy, db);
+}
+
+namespace {
+std::int64_t rows_of_part(std::int64_t columns) {
+  return std::max<std::int64_t>(kFlatPart / std::max<std::int64_t>(columns, 1), 1);
+}
+}  // namespace
+int bias_add_rows_parts(std::int64_t rows, std::int64_t columns) {
+  const std::int64_t each = rows_of_part(columns);
+  return static_cast<int>(std::max<std::int64_t>((rows + each - 1) / each, 1));
+}
+void bias_add_rows(std::int64_t rows, std::int64_t columns, const float* x, const float* b,
+                   FlatResult y, int part) {
+  const std::int64_t first = part * rows_of_part(columns),
+                     count = std::min(rows_of_part(columns), rows - first), at = first * columns;
+  PODIUM_DISPATCH(add_bias_rows)(count, columns, x + at, b, y.floats + at, y.rounded);
+}
+
+int channel_sum_rows_parts(std::int64_t columns) {
+  return static_cast<int>((columns + kLanes - 1) / kLanes);
+}
+void channel_sum_rows(std::int64_t rows, std::int64_t columns, const float* dy, float* db,
+                      int part) {
+  PODIUM_DISPATCH(sum_some_columns)(rows, columns, std::int64_t{part} * kLanes, dy, db);
 }
 
 void copy_channels(const ChannelCopy& copy, const float* from, float* to, int part) {

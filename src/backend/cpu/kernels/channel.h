@@ -18,6 +18,14 @@ void bias_add(const ActivationShape& shape, const float* x, const float* b, Flat
 int channel_sum_parts(const ActivationShape& shape);
 void channel_sum(const ActivationShape& shape, const float* dy, float* db, int part);
 
+// The same of plain matrices [rows][columns], whose columns are the channels.
+int bias_add_rows_parts(std::int64_t rows, std::int64_t columns);
+void bias_add_rows(std::int64_t rows, std::int64_t columns, const float* x, const float* b,
+                   FlatResult y, int part);
+int channel_sum_rows_parts(std::int64_t columns);
+void channel_sum_rows(std::int64_t rows, std::int64_t columns, const float* dy, float* db,
+                      int part);
+
 // Channels [from_first, from_first + count) of `from` become those from to_first on of `to`, whose
 // others become +0. A part is a block of images.
 struct ChannelCopy {

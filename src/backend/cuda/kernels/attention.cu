@@ -61,7 +61,7 @@ __device__ void load_rows(float (&to)[kSide][kWidth + 1], const Rows& rows, std:
   }
 }
 
-// sums[i][j] = a row . b row, chains over the features in order.
+// sums[i][j]: the product of the thread's i-th row of a and j-th of b, a chain over the features.
 __device__ inline void multiply(QueryShared& shared, std::int64_t features, const Rows& a,
                                 const Rows& b, Sums& sums) {
 #pragma unroll
@@ -133,6 +133,8 @@ struct Queries {
   __device__ std::int64_t key_at(std::int64_t key) const {
     return s.key(place.sequence, place.head / s.heads_of_group()) + key * s.key_row();
   }
+  // Whether threads have an i-th query: the same for all.
+  __device__ bool have(int i) const { return i * kLanes < count; }
   __device__ std::int64_t keys() const { return s.causal ? place.first + count : place.keys; }
   // Of the tile of keys from `key` on, how many the thread's i-th query sees; 0 or less: none.
   __device__ int seen(int i, std::int64_t key) const {
@@ -151,7 +153,7 @@ struct Queries {
 
 // What a thread knows of its queries.
 struct Softmax {
-  float most[kShare], share[kShare];
+  float most[kShare], share[kShare] = {};
   __device__ float weight(const AttentionShape& s, int i, float sum) const {
     return exp_f32(sum * s.scale - most[i]) * share[i];
   }
@@ -161,13 +163,12 @@ __device__ inline void find_softmax(QueryShared& shared, const Queries& queries,
                                     const Source& k, Softmax& softmax) {
   const AttentionShape& s = queries.s;
   Sums sums;
-  float total[kShare];
+  float total[kShare] = {};
 #pragma unroll
-  for (int i = 0; i < kShare; ++i)
-    softmax.most[i] = -std::numeric_limits<float>::infinity(), total[i] = 0;
-    // First the largest score, then the sum of exponentials: a thread has a lane of each query.
+  for (float& most : softmax.most) most = -std::numeric_limits<float>::infinity();
 #pragma unroll 1
   for (int turn = 0; turn < 2; ++turn) {
+    // First the largest score, then the sum of exponentials: a thread has a lane of each query.
     const bool adds = turn == 1;
 #pragma unroll 1
     for (std::int64_t key = 0; key < queries.keys(); key += kSide) {
@@ -186,15 +187,11 @@ __device__ inline void find_softmax(QueryShared& shared, const Queries& queries,
     }
 #pragma unroll
     for (int i = 0; i < kShare; ++i) {
-      if (adds) {
+      if (!queries.have(i)) continue;
+      if (adds)
         softmax.share[i] = 1.0f / lane_tree(total[i]);
-        continue;
-      }
-#pragma unroll
-      for (int step = 1; step < kLanes; step *= 2) {
-        const float other = __shfl_xor_sync(~0u, softmax.most[i], step);
-        if (other > softmax.most[i]) softmax.most[i] = other;
-      }
+      else
+        softmax.most[i] = lane_most(softmax.most[i]);
     }
   }
 }
@@ -313,7 +310,8 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
     }
     if (!adds) {
 #pragma unroll
-      for (int i = 0; i < kShare; ++i) mean[i] = lane_tree(mean[i]);
+      for (int i = 0; i < kShare; ++i)
+        if (queries.have(i)) mean[i] = lane_tree(mean[i]);
     }
   }
   const Place& place = queries.place;

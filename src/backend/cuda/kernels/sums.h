@@ -28,6 +28,23 @@ __device__ inline float lane_tree(float lane) {
 #endif
 }
 
+// The largest lane of each half; NaN is left out. All lanes have it, and all 32 threads call it.
+__device__ inline float lane_most(float lane) {
+#ifdef PODIUM_CUDA_EMULATED
+  const std::uint32_t* const all = simt::gather(std::bit_cast<std::uint32_t>(lane));
+  const unsigned rank = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
+  for (unsigned i = rank / kLanes * kLanes % 32, end = i + kLanes; i < end; ++i)
+    if (const auto other = std::bit_cast<float>(all[i]); other > lane) lane = other;
+#else
+#pragma unroll
+  for (int step = 1; step < kLanes; step *= 2) {
+    const float other = __shfl_xor_sync(~0u, lane, step);
+    if (other > lane) lane = other;
+  }
+#endif
+  return lane;
+}
+
 // The lane of an image sum over `part(n)`, several of which are read at once.
 template <typename Part>
 __device__ float image_lane(std::int64_t images, unsigned lane, const Part& part) {

@@ -96,6 +96,12 @@ void pack_columns_of(const float* first, const float* second, std::int64_t chann
     std::memcpy(second_half, turned + kHalfFloats, kHalfFloats * sizeof(float));
 }
 
+// Pairs of terms are words, which a transpose moves as it moves floats.
+void turn_words(const std::uint16_t* from, std::uint16_t* to) {
+  transpose16(reinterpret_cast<const float*>(from), kTileColumns, reinterpret_cast<float*>(to),
+              kTileColumns);
+}
+
 void round_all(const float* from, std::int64_t count, std::uint16_t* to) {
   const hn::Rebind<std::uint16_t, Words> halves;
   std::int64_t i = 0;
@@ -128,6 +134,7 @@ HWY_EXPORT(pack_channels_of);
 HWY_EXPORT(pack_terms_of);
 HWY_EXPORT(pack_rows_of);
 HWY_EXPORT(pack_columns_of);
+HWY_EXPORT(turn_words);
 HWY_EXPORT(round_all);
 HWY_EXPORT(round_rows);
 
@@ -147,6 +154,9 @@ void pack_columns(const float* first, const float* second, std::int64_t channels
                   std::uint16_t* second_half) {
   PODIUM_DISPATCH(pack_columns_of)
   (first, second, channels, pixels, images, first_half, second_half);
+}
+void turn_tile(const std::uint16_t* from, std::uint16_t* to) {
+  PODIUM_DISPATCH(turn_words)(from, to);
 }
 void round_to_bf16(const float* from, std::int64_t count, std::uint16_t* to) {
   PODIUM_DISPATCH(round_all)(from, count, to);

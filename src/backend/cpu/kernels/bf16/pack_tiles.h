@@ -28,6 +28,9 @@ void pack_columns(const float* first, const float* second, std::int64_t channels
                   std::int64_t pixels, std::int64_t images, std::uint16_t* first_half,
                   std::uint16_t* second_half);
 
+// Turns a left tile [16][16 pairs] into a right one [16 pairs][16], or the other way.
+void turn_tile(const std::uint16_t* from, std::uint16_t* to);
+
 // `count` floats, as BF16 numbers.
 void round_to_bf16(const float* from, std::int64_t count, std::uint16_t* to);
 // Rounds rows of `count` floats, `stride` floats apart, and writes them as floats; `to` may be
