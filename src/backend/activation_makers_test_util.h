@@ -167,7 +167,7 @@ inline OperationCase image_case(const ActivationMaker& maker, const CaseReaders&
   return c;
 }
 
-// The maker's result, multiplied: its rows by weights, its columns by themselves.
+// The maker's result, multiplied: its rows by weights, its columns by themselves; and summed.
 inline OperationCase token_case(const ActivationMaker& maker, const CaseReaders& readers) {
   OperationCase c;
   CaseOperands operands{c, {}};
@@ -184,7 +184,10 @@ inline OperationCase token_case(const ActivationMaker& maker, const CaseReaders&
   MatmulAttributes a{.order = Bf16Order::kHopper};
   c.graph.output("product", c.graph.add1(matmul_bf16_op, a, {made, weights}));
   a.transpose_a = true;
-  if (!has_labels) c.graph.output("columns", c.graph.add1(matmul_bf16_op, a, {made, made}));
+  if (!has_labels) {
+    c.graph.output("columns", c.graph.add1(matmul_bf16_op, a, {made, made}));
+    c.graph.output("sums", c.graph.add1(channel_sum_op, {}, {made}));
+  }
   if (readers.read_as_floats) c.graph.output("made", made);
   c.graph.verify();
   return c;

@@ -39,7 +39,7 @@ class Patience {
   static constexpr int kSpins = 500, kYields = 2000, kLongYields = 16;
   static constexpr Clock::duration kLongYield = std::chrono::microseconds(2),
                                    kLeastSleep = std::chrono::microseconds(20),
-                                   kMostSleep = std::chrono::milliseconds(2);
+                                   kMostSleep = std::chrono::microseconds(100);
   bool is_crowded() const { return long_yields_ >= kLongYields; }
   int waits_ = 0, long_yields_ = 0;
   Clock::time_point slept_since_;

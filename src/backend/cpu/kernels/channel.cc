@@ -4,7 +4,7 @@
 
 #include "backend/cpu/kernels/channel_parts.h"
 #include "base/bf16.h"
-#include "ops/reference_sums.h"
+#include "base/tree.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/kernels/channel.cc"
@@ -59,27 +59,20 @@ void add_bias_rows(int64_t rows, int64_t columns, const float* x, const float* b
   }
 }
 
-// Sixteen columns, a vector for each lane of their sums; and one column.
-void sum_columns(int64_t rows, int64_t columns, const float* x, float* sums) {
-  V16 lanes[kLanes];
-  for (V16& lane : lanes) lane = zero16();
-  int64_t row = 0;
-  for (; row + kLanes <= rows; row += kLanes)
-    for (int lane = 0; lane < kLanes; ++lane, x += columns)
-      lanes[lane] = add16(lanes[lane], load16(x));
-  for (int lane = 0; row < rows; ++row, ++lane, x += columns)
-    lanes[lane] = add16(lanes[lane], load16(x));
-  for (int step = 1; step < kLanes; step *= 2)
-    for (int lane = 0; lane < kLanes; lane += 2 * step)
-      lanes[lane] = add16(lanes[lane], lanes[lane + step]);
-  store16(sums, lanes[0]);
-}
-float sum_column(int64_t rows, int64_t columns, const float* x) {
-  return lane_sum(rows, [&](int64_t row) { return x[row * columns]; });
-}
-void sum_some_columns(int64_t rows, int64_t columns, int64_t first, const float* x, float* sums) {
-  if (first + kLanes <= columns) return sum_columns(rows, columns, x + first, sums + first);
-  for (int64_t c = first; c < columns; ++c) sums[c] = sum_column(rows, columns, x + c);
+// The sums of columns [first, first + count): a row for each lane, which stays in L1.
+void sum_columns(int64_t rows, int64_t columns, int64_t first, int64_t count, const float* x,
+                 float* sums) {
+  HWY_ALIGN float lanes[kLanes][kSumColumns] = {};
+  const int64_t whole = count / kLanes * kLanes;
+  x += first;
+  for (int64_t row = 0; row < rows; ++row, x += columns) {
+    float* lane = lanes[row % kLanes];
+    for (int64_t c = 0; c < whole; c += kLanes)
+      store16(lane + c, add16(load16(lane + c), load16(x + c)));
+    for (int64_t c = whole; c < count; ++c) lane[c] = lane[c] + x[c];
+  }
+  for (int64_t c = 0; c < count; ++c)
+    sums[first + c] = tree_sum(0, kLanes, [&](int64_t lane) { return lanes[lane][c]; });
 }
 
 }  // namespace HWY_NAMESPACE
@@ -92,7 +85,7 @@ namespace podium::cpu {
 HWY_EXPORT(add_bias);
 HWY_EXPORT(sum_channels);
 HWY_EXPORT(add_bias_rows);
-HWY_EXPORT(sum_some_columns);
+HWY_EXPORT(sum_columns);
 
 int bias_add_parts(const ActivationShape& shape) { return channel_parts(shape); }
 void bias_add(const ActivationShape& shape, const float* x, const float* b, FlatResult y,
@@ -122,11 +115,13 @@ void bias_add_rows(std::int64_t rows, std::int64_t columns, const float* x, cons
 }
 
 int channel_sum_rows_parts(std::int64_t columns) {
-  return static_cast<int>((columns + kLanes - 1) / kLanes);
+  return static_cast<int>((columns + kSumColumns - 1) / kSumColumns);
 }
 void channel_sum_rows(std::int64_t rows, std::int64_t columns, const float* dy, float* db,
                       int part) {
-  PODIUM_DISPATCH(sum_some_columns)(rows, columns, std::int64_t{part} * kLanes, dy, db);
+  const std::int64_t first = part * kSumColumns;
+  PODIUM_DISPATCH(sum_columns)
+  (rows, columns, first, std::min(kSumColumns, columns - first), dy, db);
 }
 
 void copy_channels(const ChannelCopy& copy, const float* from, float* to, int part) {

@@ -22,6 +22,7 @@ void channel_sum(const ActivationShape& shape, const float* dy, float* db, int p
 int bias_add_rows_parts(std::int64_t rows, std::int64_t columns);
 void bias_add_rows(std::int64_t rows, std::int64_t columns, const float* x, const float* b,
                    FlatResult y, int part);
+inline constexpr std::int64_t kSumColumns = 64;  // of a part
 int channel_sum_rows_parts(std::int64_t columns);
 void channel_sum_rows(std::int64_t rows, std::int64_t columns, const float* dy, float* db,
                       int part);
