@@ -15,11 +15,14 @@ constexpr int kSide = 64;               // rows and columns of a tile
 constexpr int kShare = kSide / kLanes;  // of a thread, in each direction: kLanes apart
 constexpr int kDepth = kSide / 2;       // features that lie in shared memory at a time
 constexpr int kThreads = kLanes * kLanes;
-// That a multiprocessor should have room for. Those of 7.5 have shared memory for one.
+// That a multiprocessor should have room for. Those of 7.5 have shared memory for one; on 8.0,
+// ptxas would spill registers of the gradient to the queries.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-[[maybe_unused]] constexpr int kBlocks = 1;
+[[maybe_unused]] constexpr int kBlocks = 1, kGradBlocks = 1;
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 800
+[[maybe_unused]] constexpr int kBlocks = 2, kGradBlocks = 1;
 #else
-[[maybe_unused]] constexpr int kBlocks = 2;
+[[maybe_unused]] constexpr int kBlocks = 2, kGradBlocks = 2;
 #endif
 
 using Table = float[kSide][kSide + 1];
@@ -269,7 +272,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
 
 // dq, and of each query the largest score, what exponentials are multiplied by, and the mean of the
 // gradients to the weights.
-__global__ void __launch_bounds__(kThreads, kBlocks)
+__global__ void __launch_bounds__(kThreads, kGradBlocks)
     attention_grad_queries_kernel(AttentionShape s, AttentionGrad g, Floats statistics) {
   auto& shared = simt::shared<QueryShared>();
   const Queries queries(s, place_of(s, s.heads, g.lengths));
