@@ -8,8 +8,8 @@
 # A library is called podium_NAME; DEPS are names of the house's own libraries, LINKS any other target. TESTS are built
 # into one program, NAME_test, whose cases ctest lists one by one; TEST_DEPS are libraries for those alone. TESTS_COMPUTE
 # (COMPUTES of a test) says that they run for long enough to be optimised under sanitizers, too. The cases of tests with
-# RANKS, whose processes share the cores and look at the clock, run one after the other, beside one other test at most. FOR_TESTS: a library that only tests link; it is neither installed nor part of programs
-# that load plugins.
+# RANKS, whose processes share the cores and look at the clock, run one after the other, beside one other test at most.
+# FOR_TESTS: a library that only tests link; it is neither installed nor part of programs that load plugins.
 #
 # With PODIUM_UNITY the sources of a library are compiled as one file, save those with options of their own. ALIKE_NAMES says
 # that its files give the same names to different things, as the rules of operations do: they stay apart, and the header that it

@@ -1,7 +1,6 @@
 // How a thread waits for what another is about to do, such as a worker at a barrier.
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -21,15 +20,10 @@ class Patience {
 #endif
       return;
     }
+    if (is_crowded()) return std::this_thread::sleep_for(kSleep);
     const Clock::time_point begin = Clock::now();
-    if (!is_crowded()) {
-      std::this_thread::yield();
-      if (Clock::now() - begin > kLongYield) ++long_yields_;
-      return;
-    }
-    if (slept_since_ == Clock::time_point()) slept_since_ = begin;
-    std::this_thread::sleep_for(
-        std::clamp<Clock::duration>((begin - slept_since_) / 16, kLeastSleep, kMostSleep));
+    std::this_thread::yield();
+    if (Clock::now() - begin > kLongYield) ++long_yields_;
   }
   // Whether a thread that waits for work, and can be woken, should let itself be woken.
   bool is_spent() const { return is_crowded() || waits_ > kSpins + kYields; }
@@ -38,11 +32,9 @@ class Patience {
   using Clock = std::chrono::steady_clock;
   static constexpr int kSpins = 500, kYields = 2000, kLongYields = 16;
   static constexpr Clock::duration kLongYield = std::chrono::microseconds(2),
-                                   kLeastSleep = std::chrono::microseconds(20),
-                                   kMostSleep = std::chrono::microseconds(100);
+                                   kSleep = std::chrono::microseconds(50);
   bool is_crowded() const { return long_yields_ >= kLongYields; }
   int waits_ = 0, long_yields_ = 0;
-  Clock::time_point slept_since_;
 };
 
 }  // namespace podium

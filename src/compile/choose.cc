@@ -84,8 +84,8 @@ std::size_t activations_of(const Node& node, const std::set<Value>& activations)
   }
 }
 
-// Losses, and what is counted beside them, are of the numbers that the network's last operation
-// makes.
+// Losses, among them the difference of a regression, and what is counted beside them are of the
+// numbers that the network's last operation makes.
 bool reads_predictions(const OpDef& op) {
   switch (op.kind) {
     case OpKind::kSoftmaxCrossEntropy:
@@ -106,13 +106,13 @@ class ActivationRounder {
       const Node& node = graph.nodes()[static_cast<std::size_t>(i)];
       if (node.op == nullptr) continue;
       // Predictions of several views are added, those of a regression take the shape of the target.
-      const bool adds_predictions =
+      const bool makes_predictions =
           (node.op == &add_op || node.op == &scale_op || node.op == &reshape_op) &&
-          !read_.contains({i, 0});
+          !read_.contains({i, 0}) && !products_.contains({i, 0});
       for (std::size_t k = 0; k < node.inputs.size(); ++k)
         if (rounds(*node.op, k))
           products_.insert(node.inputs[k]);
-        else if (!reads_predictions(*node.op) && (!adds_predictions || products_.contains({i, 0})))
+        else if (!reads_predictions(*node.op) && !makes_predictions)
           read_.insert(node.inputs[k]);
     }
   }
