@@ -17,18 +17,18 @@
 #include <string>
 #include <vector>
 
-#include "backend/cpu/kernels/batch_norm.h"
-#include "backend/cpu/kernels/channel.h"
-#include "backend/cpu/kernels/dense.h"
 #include "backend/cpu/kernels/dropout.h"
 #include "backend/cpu/kernels/elementwise.h"
 #include "backend/cpu/kernels/loss.h"
-#include "backend/cpu/kernels/matmul.h"
-#include "backend/cpu/kernels/pack.h"
+#include "backend/cpu/kernels/planes/batch_norm.h"
+#include "backend/cpu/kernels/planes/channel.h"
+#include "backend/cpu/kernels/products/dense.h"
+#include "backend/cpu/kernels/products/matmul.h"
+#include "backend/cpu/kernels/products/pack.h"
 #include "backend/cpu/kernels/roof.h"
 #include "backend/cpu/kernels/targets.h"
 #include "backend/cpu/kernels/update.h"
-#include "base/hash.h"
+#include "base/numerics/hash.h"
 #include "tensor/tensor.h"
 
 namespace podium::cpu {

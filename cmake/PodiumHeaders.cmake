@@ -5,9 +5,9 @@
 # The interface: documented, and kept as it is where possible.
 set(PODIUM_PUBLIC_HEADERS
   podium.h
-  base/activation.h
+  base/numerics/activation.h
   base/error.h
-  base/hash.h
+  base/numerics/hash.h
   base/stop.h
   base/version.h
   tensor/field.h
@@ -28,7 +28,7 @@ set(PODIUM_PUBLIC_HEADERS
   optim/optimizer.h
   backend/device.h
   data/pairs/pair_options.h
-  data/pictures/augment.h
+  data/pictures/prepare/augment.h
   data/datasets/dataset.h
   data/datasets/dataset_registry.h
   data/pictures/image_set.h
@@ -39,7 +39,7 @@ set(PODIUM_PUBLIC_HEADERS
   data/sounds/sound_options.h
   data/table/table_options.h
   data/text/text_options.h
-  data/pictures/normalise.h
+  data/pictures/prepare/normalise.h
   train/plugin/check_operation.h
   train/loop/checkpoint.h
   train/loop/confusion.h
@@ -63,10 +63,10 @@ set(PODIUM_PUBLIC_HEADERS
 
 # Installed because headers above include them. Details, which may change in any version.
 set(PODIUM_CARRIED_HEADERS
-  base/device_function.h
-  base/functions.h
-  base/precision.h
-  base/tree.h
+  base/numerics/device_function.h
+  base/numerics/functions.h
+  base/numerics/precision.h
+  base/numerics/tree.h
   data/source/option_problem.h
   ops/reference_sums.h
   files/file_io.h

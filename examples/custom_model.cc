@@ -6,7 +6,7 @@
 //
 // The number is of epochs. The result depends on the recipe alone: any number of workers gives the
 // same hash.
-#include <podium/base/hash.h>
+#include <podium/base/numerics/hash.h>
 #include <podium/podium.h>
 
 #include <cstdio>

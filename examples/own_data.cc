@@ -2,7 +2,7 @@
 // checkpoints, hashes and curves. Called again, it goes on with the run, if the data are the same.
 //
 //   own_data runs/quarters
-#include <podium/base/hash.h>
+#include <podium/base/numerics/hash.h>
 #include <podium/podium.h>
 
 #include <cstdio>

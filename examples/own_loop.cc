@@ -3,7 +3,7 @@
 //
 // What is done with gradients sees whole tensors, in one order, for every placement: the result
 // depends on the recipe and on this file, not on the number of workers.
-#include <podium/base/hash.h>
+#include <podium/base/numerics/hash.h>
 #include <podium/podium.h>
 
 #include <algorithm>

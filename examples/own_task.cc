@@ -4,7 +4,7 @@
 // pictures. Called again, it goes on.
 //
 //   own_task runs/oscillator
-#include <podium/base/hash.h>
+#include <podium/base/numerics/hash.h>
 #include <podium/podium.h>
 
 #include <cstdio>

@@ -2,7 +2,7 @@
 // al. 2018), which weighs the channels of an image by what a small network makes of their means.
 #pragma once
 
-#include <podium/base/functions.h>
+#include <podium/base/numerics/functions.h>
 #include <podium/podium.h>
 
 #include <cstddef>

@@ -48,6 +48,9 @@ for file in "${code[@]}" "${shell[@]}"; do
   lines=$(wc -l <"$file")
   [[ $lines -le 600 ]] || finding "$file has $lines lines; the limit is 600: split it"
 done
+while read -r files folder; do
+  [[ $files -le 40 ]] || finding "$folder has $files files; the limit is 40: divide it"
+done < <(printf '%s\n' "${code[@]}" | xargs -n 1 dirname | sort | uniq -c)
 # search_code PATTERN RULE: no source file may match.
 search_code() {
   local hits

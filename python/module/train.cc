@@ -11,7 +11,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/hash.h"
+#include "base/numerics/hash.h"
 #include "module.h"
 #include "nn/models.h"
 #include "report/run_reports.h"

@@ -19,7 +19,7 @@
 #include "backend/reference/reference_device.h"
 #include "backend/tested_devices_test_util.h"
 #include "backend/variance_test_util.h"
-#include "base/philox.h"
+#include "base/numerics/philox.h"
 #include "ops/ops.h"
 
 namespace podium {

@@ -28,7 +28,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/precision.h"
+#include "base/numerics/precision.h"
 #include "graph/graph.h"
 
 namespace podium {
@@ -222,7 +222,8 @@ struct Call {
 //
 //   each worker runs its `replicas`, and what each wrote to `loss` is kept in the worker's
 //   `losses`, side by side
-//   `sum` becomes the sum over all replicas of what each wrote there, by the tree of base/tree.h
+//   `sum` becomes the sum over all replicas of what each wrote there, by the tree of
+//   base/numerics/tree.h
 //   if all losses are finite, each worker runs its `updates`, one after the other
 //
 // Where the norm of the sum has a limit, before the updates of a step whose losses are finite:
@@ -265,7 +266,7 @@ struct StepProgram {
 //
 //   each runs, and what it wrote to `loss` is kept in `losses`, side by side
 //   each of `sums` becomes the sum over its replicas of what each wrote to `sum`, by the tree of
-//   base/tree.h
+//   base/numerics/tree.h
 //
 // The calls of two replicas differ in memory alone. Each replica writes the same ranges of `sum`,
 // which is FP32 memory whose contents before and after have no meaning. `loss` is a part of it.

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/activation.h"
-#include "base/philox.h"
-#include "base/view.h"
+#include "base/numerics/activation.h"
+#include "base/numerics/philox.h"
+#include "base/numerics/view.h"
 #include "ops/op_list.h"
 #include "ops/ops.h"
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <utility>
 
-#include "base/philox.h"
+#include "base/numerics/philox.h"
 
 namespace podium {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backend/cpu/kernels/targets.h"
-#include "backend/cuda/emulated.h"
+#include "backend/cuda/emulated/emulated.h"
 #include "backend/detached/detached_device.h"
 #include "backend/device.h"
 #include "base/sanitizers.h"

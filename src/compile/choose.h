@@ -13,10 +13,10 @@
 // that makes images or rows, forward or backward, for those who do not round what they read.
 //
 // How large the tiles of a Winograd convolution are is part of its contract
-// (base/winograd_points.h).
+// (base/numerics/winograd_points.h).
 #pragma once
 
-#include "base/precision.h"
+#include "base/numerics/precision.h"
 #include "graph/graph.h"
 
 namespace podium {

@@ -6,8 +6,8 @@
 #include <map>
 #include <utility>
 
-#include "ops/decode.h"
 #include "ops/ops.h"
+#include "ops/sequences/decode.h"
 
 namespace podium {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/philox.h"
+#include "base/numerics/philox.h"
 
 namespace podium {
 namespace {

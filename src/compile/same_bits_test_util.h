@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "backend/reference/reference_device.h"
-#include "base/philox.h"
+#include "base/numerics/philox.h"
 #include "graph/graph.h"
 
 namespace podium {

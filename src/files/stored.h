@@ -9,7 +9,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/bf16.h"
+#include "base/numerics/bf16.h"
 #include "tensor/tensor.h"
 
 namespace podium {

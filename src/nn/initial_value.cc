@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <span>
 
-#include "base/functions.h"
-#include "base/philox.h"
+#include "base/numerics/functions.h"
+#include "base/numerics/philox.h"
 #include "base/thread_pool.h"
 #include "nn/network.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/philox.h"
+#include "base/numerics/philox.h"
 #include "nn/network.h"
 
 namespace podium {

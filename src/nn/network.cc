@@ -4,8 +4,8 @@
 #include <cmath>
 #include <utility>
 
-#include "base/functions.h"
-#include "base/philox.h"
+#include "base/numerics/functions.h"
+#include "base/numerics/philox.h"
 #include "ops/ops.h"
 
 namespace podium {

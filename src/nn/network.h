@@ -27,7 +27,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/activation.h"
+#include "base/numerics/activation.h"
 #include "graph/graph.h"
 
 namespace podium {

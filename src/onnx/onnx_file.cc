@@ -119,7 +119,7 @@ class OnnxNetwork {
     return b_.floats(shape, floats);
   }
 
-  // As data/pictures/normalise.h does.
+  // As data/pictures/prepare/normalise.h does.
   std::string normalised_images(std::string x, const Shape& shape) {
     constexpr std::int64_t kFloat = 1;
     x = b_.node("Cast", {x}, {{"to", kFloat}});

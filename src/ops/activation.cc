@@ -1,4 +1,4 @@
-// Activations and their gradients, element by element (base/activation.h).
+// Activations and their gradients, element by element (base/numerics/activation.h).
 //   C1 the slope of a leaky ReLU is finite
 //   C2 a gradient's operands have one shape
 //   C3 only a gradient adds

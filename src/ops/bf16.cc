@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/bf16_sum.h"
+#include "base/numerics/bf16_sum.h"
 #include "ops/ops.h"
 
 namespace podium {

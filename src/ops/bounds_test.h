@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-#include "base/philox.h"
+#include "base/numerics/philox.h"
 #include "ops/ops.h"
 
 namespace podium {

@@ -3,7 +3,7 @@
 //   C1 step and replica are u32 scalars
 //   C2 0 <= rate < 1
 //   C3 the shape leads with the images of a replica
-#include "base/philox.h"
+#include "base/numerics/philox.h"
 #include "ops/ops.h"
 
 namespace podium {

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <utility>
 
-#include "base/tree.h"
+#include "base/numerics/tree.h"
 #include "ops/ops.h"
 
 namespace podium {

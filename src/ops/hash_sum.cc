@@ -1,9 +1,9 @@
-// The share of a tensor's hash (base/hash.h) that a range of it makes up.
+// The share of a tensor's hash (base/numerics/hash.h) that a range of it makes up.
 //   C1 x is f32 [n]
 //   C2 the range begins at an even place of the tensor
 #include <utility>
 
-#include "base/hash.h"
+#include "base/numerics/hash.h"
 #include "ops/ops.h"
 
 namespace podium {

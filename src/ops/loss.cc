@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "base/functions.h"
+#include "base/numerics/functions.h"
 #include "ops/ops.h"
 
 namespace podium {

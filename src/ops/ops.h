@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "base/activation.h"
-#include "base/precision.h"
+#include "base/numerics/activation.h"
+#include "base/numerics/precision.h"
 #include "graph/graph.h"
 #include "ops/op_list.h"
 #include "ops/reference_sums.h"
@@ -21,7 +21,7 @@ namespace podium {
 // [N, C, H, W] or [N, F] as planes. Any other shape is an error, which names rule C0.
 Planes planes_of(const Shape& shape);
 
-// --- convolution (ops/conv2d.cc)
+// --- convolution (ops/images/conv2d.cc)
 
 // Whether its operands are BF16 (ops/bf16.cc). Such an operation has the attributes of the FP32
 // operation that it stands for, and an order of its sums.
@@ -105,7 +105,7 @@ Value matmul(Graph& graph, Value a, Value b, const MatmulAttributes& attributes,
 // [N, C, ...] + [C].
 Value bias_add(Graph& graph, Value x, Value bias, std::string name = "");
 
-// --- batch normalisation (ops/batch_norm.cc)
+// --- batch normalisation (ops/images/batch_norm.cc)
 
 // Attributes of batch_norm, its gradient and batch_norm_inference.
 struct BatchNormAttributes {
@@ -157,7 +157,7 @@ RunningStatistics batch_norm_running(Graph& graph, RunningStatistics old, Value 
                                      Value variance, const BatchNormRunningAttributes& attributes,
                                      std::string name = "");
 
-// --- pooling (ops/pool.cc)
+// --- pooling (ops/images/pool.cc)
 
 // Attributes of max_pool, avg_pool and their gradients.
 struct PoolAttributes {
@@ -242,9 +242,9 @@ struct SoftmaxCrossEntropyAttributes {
 // logits [N, K], labels i32 [N] -> loss of each example [N].
 Value softmax_cross_entropy(Graph& graph, Value logits, Value labels, float label_smoothing,
                             std::string name = "");
-// linear_cross_entropy (ops/linear_cross_entropy.cc), which compile/linear_loss.h makes: x [N, D],
-// w [K, D], labels i32 [N] -> loss [N], the softmax_cross_entropy of the product x w^T. Its
-// gradient, with that of each loss [N] as a fourth operand -> loss [N], dx, dw.
+// linear_cross_entropy (ops/sequences/linear_cross_entropy.cc), which compile/linear_loss.h makes:
+// x [N, D], w [K, D], labels i32 [N] -> loss [N], the softmax_cross_entropy of the product x w^T.
+// Its gradient, with that of each loss [N] as a fourth operand -> loss [N], dx, dw.
 
 // [N] -> scalar: the image sum divided by N.
 Value batch_mean(Graph& graph, Value x, std::string name = "");
@@ -309,7 +309,7 @@ struct PadChannelsAttributes {
     v("before", before), v("after", after);
   }
 };
-// [N, C, ...] -> [N, before + C + after, ...], the new channels +0 (ops/channels.cc).
+// [N, C, ...] -> [N, before + C + after, ...], the new channels +0 (ops/images/channels.cc).
 Value pad_channels(Graph& graph, Value x, std::int64_t before, std::int64_t after,
                    std::string name = "");
 // Attributes of slice_channels.
@@ -353,15 +353,15 @@ Value divide(Graph& graph, Value x, float divisor, std::string name = "");
 
 // Attributes of view.
 struct ViewAttributes {
-  std::int64_t views = 1;  // one of kViewCounts (base/view.h)
+  std::int64_t views = 1;  // one of kViewCounts (base/numerics/view.h)
   std::int64_t index = 0;  // of the view, below that number
   template <typename Visitor>
   void visit(Visitor&& v) const {
     v("views", views), v("index", index);
   }
 };
-// View `index` of each image [N, C, H, W] (ops/view.cc). Evaluation averages the network's outputs
-// over the views with fill, scale and add.
+// View `index` of each image [N, C, H, W] (ops/images/view.cc). Evaluation averages the network's
+// outputs over the views with fill, scale and add.
 Value view(Graph& graph, Value images, std::int64_t views, std::int64_t index,
            std::string name = "");
 
@@ -490,12 +490,12 @@ struct HashSumAttributes {
     v("first", first);
   }
 };
-// [n] -> u32 [2], the low and the high word of base/hash.h's hash_sum(). If n is odd, x must be the
-// end of the tensor.
+// [n] -> u32 [2], the low and the high word of base/numerics/hash.h's hash_sum(). If n is odd, x
+// must be the end of the tensor.
 Value hash_sum(Graph& graph, Value x, std::uint64_t first, std::string name = "");
 
-// --- sequences: rows are tokens (ops/embedding.cc, ops/layer_norm.cc,
-// ops/attention.cc, ops/lstm.cc, ops/gru.cc, ops/rotary.cc)
+// --- sequences: rows are tokens (ops/sequences/embedding.cc, ops/sequences/layer_norm.cc,
+// ops/sequences/attention.cc, ops/sequences/lstm.cc, ops/sequences/gru.cc, ops/sequences/rotary.cc)
 
 // Attributes of embedding and its gradient.
 struct EmbeddingAttributes {

@@ -8,7 +8,7 @@
 #include <limits>
 #include <numeric>
 
-#include "base/functions.h"
+#include "base/numerics/functions.h"
 #include "ops/plain_test_util.h"
 
 namespace podium {
@@ -278,7 +278,7 @@ TEST(PlainFormula, batch_mean) {
 
 // --- losses
 
-// log of base/functions.h: as exp_of.
+// log of base/numerics/functions.h: as exp_of.
 Bounded log_of(Bounded x) {
   EXPECT_GT(x.value, x.error);
   const double value = std::log(x.value), carried = -std::log1p(-x.error / x.value);

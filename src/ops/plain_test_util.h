@@ -17,8 +17,8 @@ using Numbers = std::vector<double>;
 
 inline std::size_t u(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-// exp and log of base/functions.h are within 2 ULP (its test), at most 4 u of the result; below the
-// normal numbers exp gives 0.
+// exp and log of base/numerics/functions.h are within 2 ULP (its test), at most 4 u of the result;
+// below the normal numbers exp gives 0.
 inline Bounded exp_of(Bounded x) {
   const double value = std::exp(x.value), carried = value * std::expm1(x.error);
   return {value, carried + 4 * kUnit * (value + carried) + 0x1p-126};

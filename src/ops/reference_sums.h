@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/tree.h"
+#include "base/numerics/tree.h"
 
 namespace podium {
 

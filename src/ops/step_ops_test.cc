@@ -6,9 +6,9 @@
 #include <cmath>
 #include <limits>
 
-#include "base/hash.h"
+#include "base/numerics/hash.h"
+#include "base/numerics/view.h"
 #include "base/scratch_test_util.h"
-#include "base/view.h"
 #include "ops/plain_test_util.h"
 
 namespace podium {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/functions.h"
+#include "base/numerics/functions.h"
 #include "ops/ops.h"
 
 namespace podium {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/numerics/tree.h"
 #include "base/patience.h"
-#include "base/tree.h"
 
 namespace podium {
 namespace {

@@ -1,9 +1,9 @@
 // How workers add what their replicas computed, and share what they update.
 //
-// Replicas 0 ... R-1 are summed by the tree of base/tree.h, whatever the placement. A worker runs a
-// contiguous range of replicas and holds the sums of the largest nodes of the tree that lie within
-// it; the exchange joins them. Each worker does so for its shard alone: between ranks a transport
-// moves bytes (transport.h), podium adds them.
+// Replicas 0 ... R-1 are summed by the tree of base/numerics/tree.h, whatever the placement. A
+// worker runs a contiguous range of replicas and holds the sums of the largest nodes of the tree
+// that lie within it; the exchange joins them. Each worker does so for its shard alone: between
+// ranks a transport moves bytes (transport.h), podium adds them.
 //
 // Flat memory is cut into buckets, in the order in which a replica's program finishes them, and
 // each bucket into shards. While the last replica of each worker is still computing, the buckets

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "base/philox.h"
-#include "base/tree.h"
+#include "base/numerics/philox.h"
+#include "base/numerics/tree.h"
 #include "parallel/local_transport.h"
 
 namespace podium {

@@ -1,6 +1,6 @@
 #include "parallel/host_transport.h"
 
-#include "base/hash.h"
+#include "base/numerics/hash.h"
 #include "base/words.h"
 
 namespace podium {

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "backend/cuda/emulated.h"
+#include "backend/cuda/emulated/emulated.h"
 #include "backend/device.h"
 #include "parallel/local_transport.h"
 

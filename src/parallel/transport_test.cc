@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "base/clock.h"
-#include "base/philox.h"
+#include "base/numerics/philox.h"
 #include "parallel/local_transport.h"
 
 namespace podium {

@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/philox.h"
+#include "base/numerics/philox.h"
 #include "base/words.h"
+#include "data/pictures/formats/jpeg.h"
 #include "data/pictures/image_set.h"
-#include "data/pictures/jpeg.h"
 #include "data/pictures/pictures.h"
-#include "data/pictures/prepared_pictures.h"
+#include "data/pictures/prepare/prepared_pictures.h"
 #include "data/source/shuffle.h"
 #include "data/text/text.h"
 #include "nn/models.h"

@@ -20,10 +20,10 @@ struct CopyOptions {
 };
 
 // The file or folder that has the objects of `address`: one object, those below a prefix, or those
-// that a pattern of shards (data/pictures/shard_pattern.h) can mean, which then ends the path. The
-// objects are listed anew, and those that changed are copied anew. Throws UserError: kData, which
-// names the object, if there is none, one cannot be read, changes meanwhile or is damaged on its
-// way, or they are larger than the limit.
+// that a pattern of shards (data/pictures/shards/shard_pattern.h) can mean, which then ends the
+// path. The objects are listed anew, and those that changed are copied anew. Throws UserError:
+// kData, which names the object, if there is none, one cannot be read, changes meanwhile or is
+// damaged on its way, or they are larger than the limit.
 std::string local_copy(const std::string& address, const CopyOptions& options = {});
 
 // From now on, local_path() throws Stopped while it copies once `*request` is not 0; null: never.

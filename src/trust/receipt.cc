@@ -6,10 +6,10 @@
 #include <span>
 #include <system_error>
 
-#include "base/contract.h"
 #include "base/error.h"
-#include "base/hash.h"
 #include "base/json_text.h"
+#include "base/numerics/contract.h"
+#include "base/numerics/hash.h"
 #include "base/words.h"
 #include "files/checksum.h"
 #include "files/file_io.h"

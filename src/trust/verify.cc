@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "base/hash.h"
+#include "base/numerics/hash.h"
 #include "base/words.h"
 #include "nn/models.h"
 #include "report/history.h"

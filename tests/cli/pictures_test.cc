@@ -2,8 +2,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "data/pictures/example.pb.h"
-#include "data/pictures/shard_test_util.h"
+#include "data/pictures/shards/example.pb.h"
+#include "data/pictures/shards/shard_test_util.h"
 #include "data/storage/record_file.h"
 #include "tests/cli/run_podium.h"
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "data/pictures/image_file.h"
+#include "data/pictures/formats/image_file.h"
 #include "tests/cli/run_podium.h"
 #include "train/loop/checkpoint.h"
 

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "backend/cuda/emulated.h"
+#include "backend/cuda/emulated/emulated.h"
 #include "cli/command_line.h"
 
 int main(int argc, char** argv) {

@@ -43,6 +43,7 @@ const std::vector<std::pair<std::string, std::vector<std::string>>>& rows() {
 // Folders with rooms: what each room may include of its own folder.
 const std::vector<std::pair<std::string, std::vector<std::string>>>& rooms() {
   static const std::vector<std::pair<std::string, std::vector<std::string>>> table = {
+      {"base/numerics", {"base/error.h", "base/stop.h"}},
       {"train/recipe", {}},
       {"train/program", {"train/recipe"}},
       {"train/loop", {"train/program", "train/run/rank_plan.h"}},

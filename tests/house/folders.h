@@ -17,11 +17,12 @@
 namespace podium::house {
 
 struct SourceFile {
-  std::string path;  // relative to src/: "ops/conv2d.cc"
+  std::string path;  // relative to src/: "ops/images/conv2d.cc"
   std::string text;
 };
 
-// One line for each include that breaks a rule: "ops/conv2d.cc:7: ops/ may not include train/".
+// One line for each include that breaks a rule: "ops/images/conv2d.cc:7: ops/ may not include
+// train/".
 std::vector<std::string> violations(const std::vector<SourceFile>& files);
 
 // Every .h and .cc below `src`.

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/philox.h"
+#include "base/numerics/philox.h"
 #include "law_util.h"
 #include "ops/ops.h"
 #include "train/loop/trainer.h"

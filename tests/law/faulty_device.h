@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "backend/device.h"
-#include "base/hash.h"
+#include "base/numerics/hash.h"
 
 namespace podium {
 

@@ -11,7 +11,7 @@
 #include <sstream>
 
 #include "backend/cpu/kernels/targets.h"
-#include "base/hash.h"
+#include "base/numerics/hash.h"
 #include "base/scratch_test_util.h"
 #include "data/datasets/dataset.h"
 #include "data/source/own_files.h"
@@ -29,7 +29,7 @@ constexpr const char* kHeader =
     "# A hash that changes though its recipe did not means that the numerical contract changed: "
     "that\n"
     "# is a commit of its own, which says why, raises the contract's number in "
-    "src/base/contract.h,\n"
+    "src/base/numerics/contract.h,\n"
     "# and brings this file along, written anew by\n"
     "#   PODIUM_WRITE_GOLDEN=1 build/tests/law/law_test --gtest_filter='*Golden*'\n"
     "# in the root of the tree.\n";
@@ -202,7 +202,8 @@ TEST_P(GoldenHashes, of_the_first_steps_are_those_of_the_file) {
     EXPECT_EQ(hashes_of(recipe, data, steps), expected)
         << golden_case.text() << " on " << target << ": not the hashes of " << kFile
         << ".\nIf nothing was meant to change the results, this is a bug. If the contract was "
-           "changed on purpose (raise its number in src/base/contract.h), or a recipe is new, "
+           "changed on purpose (raise its number in src/base/numerics/contract.h), or a recipe is "
+           "new, "
            "write them anew:\n"
            "  PODIUM_WRITE_GOLDEN=1 build/tests/law/law_test --gtest_filter='*Golden*'\n"
            "and say why in the commit.";

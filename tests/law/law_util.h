@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/cuda/emulated.h"
+#include "backend/cuda/emulated/emulated.h"
 #include "backend/detached/detached_device.h"
 #include "nn/models.h"
 #include "train/run/run.h"

@@ -21,7 +21,7 @@
 #include <sstream>
 
 #include "backend/pjrt/cpu_plugin_test_util.h"
-#include "base/philox.h"
+#include "base/numerics/philox.h"
 #include "data/datasets/dataset.h"
 #include "data/source/own_files.h"
 #include "law_util.h"

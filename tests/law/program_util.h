@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/philox.h"
+#include "base/numerics/philox.h"
 #include "graph/graph.h"
 
 namespace podium {

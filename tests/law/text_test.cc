@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backend/cpu/kernels/targets.h"
-#include "base/hash.h"
+#include "base/numerics/hash.h"
 #include "compile/linear_loss.h"
 #include "ops/ops.h"
 #include "text_test_util.h"

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "data/pictures/image_file.h"
+#include "data/pictures/formats/image_file.h"
 #include "nn/models.h"
 #include "tests/cli/run_podium.h"
 #include "train/predict/predictor.h"

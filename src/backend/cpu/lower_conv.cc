@@ -4,7 +4,7 @@
 #include "backend/cpu/kernels/bf16/conv_bf16.h"
 #include "backend/cpu/kernels/bf16/matmul_bf16.h"
 #include "backend/cpu/kernels/conv/conv.h"
-#include "backend/cpu/kernels/pool.h"
+#include "backend/cpu/kernels/planes/pool.h"
 #include "backend/cpu/lower.h"
 
 namespace podium::cpu {

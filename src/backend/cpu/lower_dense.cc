@@ -1,7 +1,7 @@
 // Matrix products: with the batch in the lanes where an operand is a batch value, plain otherwise.
-#include "backend/cpu/kernels/dense.h"
-#include "backend/cpu/kernels/matmul.h"
-#include "backend/cpu/kernels/pack.h"
+#include "backend/cpu/kernels/products/dense.h"
+#include "backend/cpu/kernels/products/matmul.h"
+#include "backend/cpu/kernels/products/pack.h"
 #include "backend/cpu/lower.h"
 
 namespace podium::cpu {

@@ -3,10 +3,10 @@
 #include <cstring>
 
 #include "backend/cpu/kernels/bf16/pack_tiles.h"
-#include "backend/cpu/kernels/channel.h"
 #include "backend/cpu/kernels/dropout.h"
 #include "backend/cpu/kernels/elementwise.h"
-#include "backend/cpu/kernels/pack.h"
+#include "backend/cpu/kernels/planes/channel.h"
+#include "backend/cpu/kernels/products/pack.h"
 #include "backend/cpu/kernels/update.h"
 #include "backend/cpu/lower.h"
 #include "backend/lowering/elementwise.h"

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <vector>
 
-#include "backend/cpu/kernels/dense.h"
 #include "backend/cpu/kernels/elementwise.h"
 #include "backend/cpu/kernels/loss.h"
-#include "backend/cpu/kernels/pack.h"
+#include "backend/cpu/kernels/products/dense.h"
+#include "backend/cpu/kernels/products/pack.h"
 #include "backend/cpu/kernels/weights.h"
 #include "backend/cpu/lower.h"
 #include "ops/reference_sums.h"

@@ -1,6 +1,6 @@
 // Batch normalisation, bias, and their gradients: per-channel operations on batch values in lanes.
-#include "backend/cpu/kernels/batch_norm.h"
-#include "backend/cpu/kernels/channel.h"
+#include "backend/cpu/kernels/planes/batch_norm.h"
+#include "backend/cpu/kernels/planes/channel.h"
 #include "backend/cpu/lower.h"
 
 namespace podium::cpu {

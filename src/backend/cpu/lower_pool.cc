@@ -1,5 +1,5 @@
 // Pooling with the batch in the lanes.
-#include "backend/cpu/kernels/pool.h"
+#include "backend/cpu/kernels/planes/pool.h"
 #include "backend/cpu/lower.h"
 
 namespace podium::cpu {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "backend/cpu/kernels/elementwise.h"
-#include "backend/cpu/kernels/pack.h"
+#include "backend/cpu/kernels/products/pack.h"
 #include "backend/cpu/lower.h"
 
 namespace podium::cpu {

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "backend/cuda/emulated.h"
+#include "backend/cuda/emulated/emulated.h"
 #include "backend/device.h"
 
 namespace podium {

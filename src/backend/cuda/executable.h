@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "backend/cuda/branches.h"
 #include "backend/cuda/cards.h"
-#include "backend/cuda/lowering.h"
+#include "backend/cuda/lowering/branches.h"
+#include "backend/cuda/lowering/lowering.h"
 #include "backend/cuda/runtime.h"
 #include "backend/device.h"
 

@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "backend/cuda/space.h"
-#include "base/device_function.h"
+#include "base/numerics/device_function.h"
 
 namespace podium::PODIUM_CUDA_SPACE {
 
@@ -55,7 +55,7 @@ struct Each {
 
 using Floats = Each<float>;
 using ConstFloats = Each<const float>;
-// Numbers in BF16 (base/bf16.h).
+// Numbers in BF16 (base/numerics/bf16.h).
 using Halves = Each<std::uint16_t>;
 using ConstHalves = Each<const std::uint16_t>;
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "backend/activation_makers_test_util.h"
-#include "backend/cuda/lowering.h"
+#include "backend/cuda/lowering/lowering.h"
 
 namespace podium::cuda_emulated {
 namespace {

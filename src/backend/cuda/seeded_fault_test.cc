@@ -15,12 +15,12 @@
 #include <vector>
 
 #include "backend/bound_executable.h"
-#include "backend/cuda/emulated.h"
+#include "backend/cuda/emulated/emulated.h"
 #include "backend/operation_case.h"
 #include "backend/reference/reference_device.h"
 #include "base/error.h"
+#include "base/numerics/tree.h"
 #include "base/sanitizers.h"
-#include "base/tree.h"
 #include "ops/ops.h"
 
 namespace podium::cuda_emulated {

@@ -23,7 +23,7 @@
 #include "backend/cuda/space.h"
 
 #ifdef PODIUM_CUDA_EMULATED
-#include "backend/cuda/simt_emulated.h"  // IWYU pragma: export
+#include "backend/cuda/emulated/simt_emulated.h"  // IWYU pragma: export
 #else
 #include <cuda_runtime.h>
 
@@ -98,8 +98,8 @@ __device__ inline void load_matrices(std::uint32_t (&to)[4], const Row& row) {
 // pairs, d FP32. A warp calls it together. With group = lane / 4 and i = lane % 4, a lane has the
 // pairs (i, i + 4) of rows (group, group + 8) of a, in the order (group, i), (group + 8, i),
 // (group, i + 4), (group + 8, i + 4); pairs i and i + 4 of column `group` of b; and columns 2 i and
-// 2 i + 1 of d, of row `group`, then of row group + 8. Products are added as base/tensor_core.h
-// says, on GPUs that tensor_cores.h has found to keep its rule.
+// 2 i + 1 of d, of row `group`, then of row group + 8. Products are added as
+// base/numerics/tensor_core.h says, on GPUs that tensor_cores.h has found to keep its rule.
 __device__ inline void add_bf16_products(float (&d)[4], const std::uint32_t (&a)[4],
                                          const std::uint32_t (&b)[2]) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800

@@ -7,7 +7,7 @@
 
 #include "backend/cuda/kernels/bf16_probe.h"
 #include "base/error.h"
-#include "base/tensor_core.h"
+#include "base/numerics/tensor_core.h"
 
 namespace podium::PODIUM_CUDA_SPACE {
 namespace {

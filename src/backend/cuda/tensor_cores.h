@@ -1,4 +1,4 @@
-// Whether a GPU's tensor cores add as the rule of an order says (base/tensor_core.h).
+// Whether a GPU's tensor cores add as the rule of an order says (base/numerics/tensor_core.h).
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 #include "backend/cuda/launch.h"
 #include "backend/cuda/runtime.h"
-#include "base/precision.h"
+#include "base/numerics/precision.h"
 
 namespace podium::PODIUM_CUDA_SPACE {
 

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/philox.h"
+#include "base/numerics/philox.h"
 #include "ops/ops.h"
 
 namespace podium {

@@ -10,8 +10,8 @@
 
 #include "base/cache_file.h"
 #include "base/error.h"
-#include "base/hash.h"
 #include "base/log.h"
+#include "base/numerics/hash.h"
 
 namespace podium::pjrt {
 namespace {

@@ -4,7 +4,7 @@
 #include <set>
 #include <utility>
 
-#include "base/tree.h"
+#include "base/numerics/tree.h"
 
 namespace podium::pjrt {
 namespace {

@@ -12,7 +12,7 @@
 #include "base/words.h"
 #include "cli/table.h"
 #include "data/pictures/pictures.h"
-#include "data/pictures/prepared_pictures.h"
+#include "data/pictures/prepare/prepared_pictures.h"
 #include "data/source/shuffle.h"
 #include "train/run/run.h"
 

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
-#include "base/hash.h"
 #include "base/json_text.h"
+#include "base/numerics/hash.h"
 #include "base/words.h"
 #include "cli/command.h"
 #include "cli/placement_flags.h"

@@ -13,8 +13,8 @@
 #include <optional>
 #include <system_error>
 
-#include "base/hash.h"
 #include "base/json_text.h"
+#include "base/numerics/hash.h"
 #include "base/words.h"
 #include "cli/command.h"
 #include "cli/output_file.h"

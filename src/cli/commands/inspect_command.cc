@@ -2,7 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 
-#include "base/hash.h"
+#include "base/numerics/hash.h"
 #include "base/words.h"
 #include "cli/command.h"
 #include "cli/output_file.h"

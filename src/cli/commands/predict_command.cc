@@ -19,7 +19,7 @@
 #include "cli/placement_flags.h"
 #include "cli/table.h"
 #include "cli/talk.h"
-#include "data/pictures/image_file.h"
+#include "data/pictures/formats/image_file.h"
 #include "data/pictures/pictures.h"
 #include "data/sentences/sentences.h"
 #include "data/sounds/sounds.h"

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "base/hash.h"
 #include "base/json_text.h"
+#include "base/numerics/hash.h"
 #include "base/words.h"
 #include "cli/as_rank.h"
 #include "cli/command.h"

@@ -10,7 +10,7 @@
 #include "cli/table.h"
 #include "data/pictures/font.h"
 #include "data/pictures/page.h"
-#include "data/pictures/prepared_pictures.h"
+#include "data/pictures/prepare/prepared_pictures.h"
 #include "files/file_io.h"
 #include "train/run/run.h"
 

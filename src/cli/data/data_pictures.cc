@@ -7,15 +7,15 @@
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
-#include "base/hash.h"
 #include "base/json_text.h"
+#include "base/numerics/hash.h"
 #include "base/thread_pool.h"
 #include "base/words.h"
 #include "cli/progress_line.h"
 #include "cli/signals.h"
 #include "cli/table.h"
 #include "cli/talk.h"
-#include "data/pictures/picture.h"
+#include "data/pictures/formats/picture.h"
 #include "data/pictures/pictures.h"
 #include "files/byte_text.h"
 #include "train/machine/memory.h"

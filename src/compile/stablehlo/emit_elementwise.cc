@@ -11,7 +11,7 @@ HloValue logistic(Builder& b, const HloValue& x) {
   return b.div(one, b.add(one, b.unary("exponential", b.unary("negate", x))));
 }
 
-// The normal distribution at x, and exp(-x^2 / 2), by base/activation.h's formula.
+// The normal distribution at x, and exp(-x^2 / 2), by base/numerics/activation.h's formula.
 struct Normal {
   HloValue below, bell;
 };

@@ -2,7 +2,7 @@
 #include <array>
 #include <limits>
 
-#include "base/philox.h"
+#include "base/numerics/philox.h"
 #include "compile/stablehlo/emitters.h"
 
 namespace podium::stablehlo {
@@ -147,8 +147,8 @@ std::vector<HloValue> emit_weighted_count(const EmitContext& c) {
   return {b.select(good, b.convert(sum, "i32"), b.integer("i32", 0xffffffffu, Shape{}))};
 }
 
-// Word f % 4 of the block with counter (f / 4, example, step) for feature f, as base/philox.h has
-// it.
+// Word f % 4 of the block with counter (f / 4, example, step) for feature f, as
+// base/numerics/philox.h has it.
 std::vector<HloValue> emit_dropout_mask(const EmitContext& c) {
   const auto& a = c.as<DropoutMaskAttributes>();
   Builder& b = c.b;

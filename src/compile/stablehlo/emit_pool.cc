@@ -1,7 +1,7 @@
 // Pooling and views.
 #include <array>
 
-#include "base/view.h"
+#include "base/numerics/view.h"
 #include "compile/stablehlo/emitters.h"
 
 namespace podium::stablehlo {

@@ -34,8 +34,8 @@ HloValue squares_of_runs(Builder& b, const HloValue& x) {
   return b.reshape(sums, Shape{runs});
 }
 
-// The sum [1] of a vector, by the tree of base/tree.h: neighbours are added, the last of an odd
-// number is kept for the next round.
+// The sum [1] of a vector, by the tree of base/numerics/tree.h: neighbours are added, the last of
+// an odd number is kept for the next round.
 HloValue tree_sum_of(Builder& b, HloValue x) {
   while (x.shape[0] > 1) {
     const std::int64_t pairs = x.shape[0] / 2;
@@ -118,7 +118,7 @@ std::vector<HloValue> emit_lars_rate(const EmitContext& c) {
   return {b.select(both, b.mul(rate, ratio), rate)};
 }
 
-// base/hash.h; sums of integers have no order.
+// base/numerics/hash.h; sums of integers have no order.
 std::vector<HloValue> emit_hash_sum(const EmitContext& c) {
   Builder& b = c.b;
   const std::int64_t pairs = (c.in[0].shape[0] + 1) / 2;

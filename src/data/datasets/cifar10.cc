@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "data/datasets/dataset_list.h"
-#include "data/pictures/cifar.h"
+#include "data/pictures/formats/cifar.h"
 #include "files/archive.h"
 
 namespace podium {

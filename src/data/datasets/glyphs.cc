@@ -14,8 +14,8 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/functions.h"
-#include "base/philox.h"
+#include "base/numerics/functions.h"
+#include "base/numerics/philox.h"
 #include "base/thread_pool.h"
 #include "data/datasets/dataset_list.h"
 

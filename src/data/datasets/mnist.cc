@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "data/datasets/dataset_list.h"
-#include "data/pictures/idx.h"
+#include "data/pictures/formats/idx.h"
 
 namespace podium {
 namespace {

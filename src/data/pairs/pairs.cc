@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/hash.h"
+#include "base/numerics/hash.h"
 #include "base/words.h"
 #include "data/sentences/sentence_reader.h"
 #include "data/sentences/sentences.h"

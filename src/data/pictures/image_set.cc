@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/hash.h"
+#include "base/numerics/hash.h"
 #include "base/words.h"
 
 namespace podium {

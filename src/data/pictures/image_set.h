@@ -5,7 +5,7 @@
 //       pixels, labels, {.count = 6000, .channels = 3, .height = 32, .width = 32, .classes = 4}));
 //
 // Functions that take a set check it (require_usable). Pixels are bytes, 0 to 255; the recipe's
-// [normalise] states how they become floats (data/pictures/normalise.h).
+// [normalise] states how they become floats (data/pictures/prepare/normalise.h).
 #pragma once
 
 #include <cstddef>

@@ -39,7 +39,7 @@ struct ImageFields {
 ImageFields image_fields_of(std::span<const Field> fields);
 
 // As a source of fields, an image's values are its bytes. PreparedPictures
-// (data/pictures/prepared_pictures.h) normalises and augments them as a recipe says.
+// (data/pictures/prepare/prepared_pictures.h) normalises and augments them as a recipe says.
 class ImageSource : public Source, public ImageFields {
  public:
   ImageSource() = default;

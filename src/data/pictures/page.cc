@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "data/pictures/font.h"
-#include "data/pictures/image_file.h"
+#include "data/pictures/formats/image_file.h"
 
 namespace podium {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "data/pictures/font.h"
-#include "data/pictures/image_file.h"
+#include "data/pictures/formats/image_file.h"
 #include "files/test_files.h"
 
 namespace podium {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "data/pictures/prepared_pictures.h"
+#include "data/pictures/prepare/prepared_pictures.h"
 #include "data/source/loader.h"
 
 namespace podium {

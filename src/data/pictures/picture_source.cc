@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/hash.h"
 #include "base/log.h"
+#include "base/numerics/hash.h"
 #include "base/words.h"
 
 namespace podium {

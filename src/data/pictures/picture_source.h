@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "data/pictures/crop.h"
+#include "data/pictures/formats/picture.h"
 #include "data/pictures/image_source.h"
-#include "data/pictures/picture.h"
-#include "data/pictures/records.h"
-#include "data/pictures/resize.h"
+#include "data/pictures/prepare/crop.h"
+#include "data/pictures/prepare/resize.h"
+#include "data/pictures/shards/records.h"
 
 namespace podium {
 

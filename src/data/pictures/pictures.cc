@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "data/datasets/dataset.h"
-#include "data/pictures/shard_pattern.h"
+#include "data/pictures/shards/shard_pattern.h"
 #include "data/source/own_files.h"
 
 namespace podium {

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "data/pictures/augment.h"
-#include "data/pictures/crop.h"
 #include "data/pictures/picture_options.h"
-#include "data/pictures/picture_records.h"
 #include "data/pictures/picture_source.h"
+#include "data/pictures/prepare/augment.h"
+#include "data/pictures/prepare/crop.h"
+#include "data/pictures/shards/picture_records.h"
 #include "data/source/option_problem.h"
 
 namespace podium {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/functions.h"
+#include "base/numerics/functions.h"
 
 namespace podium {
 namespace {

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-#include "base/functions.h"
+#include "base/numerics/functions.h"
 #include "data/sounds/sound_file.h"
 
 namespace podium {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/functions.h"
+#include "base/numerics/functions.h"
 #include "base/scratch_test_util.h"
 
 namespace podium {

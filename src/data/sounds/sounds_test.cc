@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/hash.h"
+#include "base/numerics/hash.h"
 #include "data/sounds/sound_test_util.h"
 #include "files/test_files.h"
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/philox.h"
+#include "base/numerics/philox.h"
 
 namespace podium {
 

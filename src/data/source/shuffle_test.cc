@@ -6,7 +6,7 @@
 #include <array>
 #include <numeric>
 
-#include "base/philox.h"
+#include "base/numerics/philox.h"
 
 namespace podium {
 namespace {

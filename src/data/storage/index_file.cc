@@ -7,8 +7,8 @@
 
 #include "base/cache_file.h"
 #include "base/error.h"
-#include "base/hash.h"
 #include "base/log.h"
+#include "base/numerics/hash.h"
 
 namespace podium {
 namespace {

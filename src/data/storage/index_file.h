@@ -1,6 +1,6 @@
 // Index files: what is known of pictures that lie in files, as lines of text, kept in the user's
 // cache folder. The first line says what is indexed and in which form; the last one is a checksum.
-// What is in them is said in data/pictures/picture_index.h.
+// What is in them is said in data/pictures/shards/picture_index.h.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/philox.h"
+#include "base/numerics/philox.h"
 #include "base/words.h"
 
 namespace podium {

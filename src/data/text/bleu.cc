@@ -8,7 +8,7 @@
 #include <span>
 
 #include "base/error.h"
-#include "base/functions.h"
+#include "base/numerics/functions.h"
 
 namespace podium {
 namespace {

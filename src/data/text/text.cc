@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/hash.h"
-#include "base/philox.h"
+#include "base/numerics/hash.h"
+#include "base/numerics/philox.h"
 #include "base/words.h"
 #include "data/datasets/dataset.h"
 #include "files/file_io.h"

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/hash.h"
+#include "base/numerics/hash.h"
 #include "base/words.h"
 #include "data/storage/npy.h"
 #include "files/file_io.h"

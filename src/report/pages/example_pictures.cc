@@ -10,8 +10,8 @@
 
 #include "base/error.h"
 #include "base/spread.h"
-#include "data/pictures/image_file.h"
-#include "data/pictures/prepared_pictures.h"
+#include "data/pictures/formats/image_file.h"
+#include "data/pictures/prepare/prepared_pictures.h"
 #include "data/sounds/sound_options.h"
 
 namespace podium {

@@ -9,11 +9,11 @@
 #include <optional>
 #include <utility>
 
-#include "base/contract.h"
 #include "base/environment_text.h"
 #include "base/error.h"
-#include "base/hash.h"
 #include "base/log.h"
+#include "base/numerics/contract.h"
+#include "base/numerics/hash.h"
 #include "base/version.h"
 #include "files/base64.h"
 #include "files/file_io.h"

@@ -12,8 +12,8 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "base/hash.h"
 #include "base/log.h"
+#include "base/numerics/hash.h"
 #include "files/test_files.h"
 #include "files/test_server.h"
 #include "report/trackers/small_run_test_util.h"

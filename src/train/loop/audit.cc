@@ -12,8 +12,8 @@
 #include <future>
 #include <utility>
 
-#include "base/hash.h"
 #include "base/host_name.h"
+#include "base/numerics/hash.h"
 #include "base/words.h"
 #include "train/loop/trainer_state.h"
 

@@ -8,7 +8,7 @@
 #include <span>
 #include <utility>
 
-#include "base/hash.h"
+#include "base/numerics/hash.h"
 #include "train/loop/trainer_state.h"
 
 namespace podium {

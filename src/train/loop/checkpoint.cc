@@ -12,9 +12,9 @@
 #include <sstream>
 #include <system_error>
 
-#include "base/contract.h"
 #include "base/json_text.h"
 #include "base/log.h"
+#include "base/numerics/contract.h"
 #include "data/pictures/image_source.h"
 #include "files/file_io.h"
 

@@ -22,7 +22,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/precision.h"
+#include "base/numerics/precision.h"
 #include "base/stop.h"
 #include "files/safetensors.h"
 #include "nn/network.h"
@@ -31,7 +31,7 @@
 namespace podium {
 
 inline constexpr int kCheckpointFormat = 1;
-// The metadata key for the number of the numerical contract (base/contract.h).
+// The metadata key for the number of the numerical contract (base/numerics/contract.h).
 inline constexpr const char* kContractKey = "numerical_contract";
 // Trainer::kind() of the steps before the checkpoint.
 inline constexpr const char* kKindKey = "kind";

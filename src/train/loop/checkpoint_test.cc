@@ -11,7 +11,7 @@
 #include <stop_token>
 #include <thread>
 
-#include "base/contract.h"
+#include "base/numerics/contract.h"
 #include "base/scratch_test_util.h"
 #include "files/file_io.h"
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstring>
 
-#include "base/tree.h"
+#include "base/numerics/tree.h"
 #include "data/pictures/image_source.h"
 #include "ops/ops.h"
 #include "train/loop/trainer_state.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <map>
 
-#include "base/tree.h"
+#include "base/numerics/tree.h"
 #include "train/loop/trainer_test_util.h"
 
 namespace podium {

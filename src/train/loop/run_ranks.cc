@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-#include "base/contract.h"
+#include "base/numerics/contract.h"
 #include "base/version.h"
 #include "base/words.h"
 

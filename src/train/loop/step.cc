@@ -16,8 +16,8 @@
 #include <numeric>
 
 #include "base/clock.h"
-#include "base/hash.h"
-#include "base/tree.h"
+#include "base/numerics/hash.h"
+#include "base/numerics/tree.h"
 #include "train/loop/trainer_state.h"
 
 namespace podium {

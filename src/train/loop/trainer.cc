@@ -3,8 +3,8 @@
 #include <limits>
 #include <span>
 
-#include "base/contract.h"
-#include "base/hash.h"
+#include "base/numerics/contract.h"
+#include "base/numerics/hash.h"
 #include "train/loop/trainer_state.h"
 
 namespace podium {

@@ -6,9 +6,9 @@
 #include <string>
 #include <utility>
 
-#include "base/tree.h"
+#include "base/numerics/tree.h"
 #include "base/words.h"
-#include "data/pictures/prepared_pictures.h"
+#include "data/pictures/prepare/prepared_pictures.h"
 #include "ops/ops.h"
 #include "parallel/rank_key_values.h"
 #include "train/loop/run_ranks.h"

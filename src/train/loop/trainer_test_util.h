@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "base/philox.h"
+#include "base/numerics/philox.h"
 #include "train/loop/trainer.h"
 
 namespace podium {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/view.h"
+#include "base/numerics/view.h"
 #include "ops/ops.h"
 
 namespace podium {

@@ -1,4 +1,4 @@
-// The mean of a network's logits over several views of each image (base/view.h).
+// The mean of a network's logits over several views of each image (base/numerics/view.h).
 #pragma once
 
 #include <cstdint>

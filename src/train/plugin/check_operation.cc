@@ -8,7 +8,7 @@
 #include "autodiff/gradients.h"
 #include "backend/operation_case.h"
 #include "backend/reference/reference_device.h"
-#include "base/philox.h"
+#include "base/numerics/philox.h"
 #include "ops/ops.h"
 
 namespace podium {

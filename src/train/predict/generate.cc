@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/functions.h"
-#include "base/philox.h"
+#include "base/numerics/functions.h"
+#include "base/numerics/philox.h"
 #include "train/predict/decoder.h"
 #include "train/run/run_text.h"
 

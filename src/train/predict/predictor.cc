@@ -11,9 +11,9 @@
 #include <numeric>
 #include <utility>
 
-#include "base/functions.h"
+#include "base/numerics/functions.h"
 #include "base/thread_pool.h"
-#include "data/pictures/prepared_pictures.h"
+#include "data/pictures/prepare/prepared_pictures.h"
 #include "nn/models.h"
 #include "train/machine/environment.h"
 #include "train/plugin/plugin.h"

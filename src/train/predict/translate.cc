@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/functions.h"
+#include "base/numerics/functions.h"
 #include "base/progress.h"
 #include "base/thread_pool.h"
 #include "base/words.h"

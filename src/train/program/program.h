@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/precision.h"
+#include "base/numerics/precision.h"
 #include "nn/model.h"
 #include "optim/optimizer.h"
 #include "train/recipe/recipe.h"

@@ -32,7 +32,7 @@ struct HashShare {
 // Of the parameters within [begin, end), which starts at an even element of each.
 std::vector<HashShare> hash_shares(const FlatLayout& layout, std::int64_t begin, std::int64_t end);
 // Inputs values/0, ... Outputs hash/i, u32[2]: the low and the high word of hash_sum()
-// (base/hash.h) of the share.
+// (base/numerics/hash.h) of the share.
 Graph build_hash_program(const FlatLayout& layout, const std::vector<HashShare>& shares);
 
 // The gradients in runs of at most kSquareRun elements, each within one trained parameter.

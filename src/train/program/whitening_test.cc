@@ -5,9 +5,9 @@
 #include <atomic>
 #include <cmath>
 
-#include "base/philox.h"
+#include "base/numerics/philox.h"
 #include "data/pictures/image_set.h"
-#include "data/pictures/prepared_pictures.h"
+#include "data/pictures/prepare/prepared_pictures.h"
 
 namespace podium {
 namespace {

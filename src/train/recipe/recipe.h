@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "base/precision.h"
+#include "base/numerics/precision.h"
 #include "data/pairs/pair_options.h"
-#include "data/pictures/augment.h"
-#include "data/pictures/normalise.h"
 #include "data/pictures/picture_options.h"
+#include "data/pictures/prepare/augment.h"
+#include "data/pictures/prepare/normalise.h"
 #include "data/sounds/sound_options.h"
 #include "data/table/table_options.h"
 #include "data/text/text_options.h"
@@ -27,7 +27,8 @@ namespace podium {
 struct EvaluationOptions {
   std::int64_t every_epochs = 1;  // 0: only at the end
   std::int64_t batch = 0;         // 0: chosen so that evaluation needs no more memory than training
-  std::int64_t views = 1;         // of each image (base/view.h); the network's outputs are averaged
+  std::int64_t views =
+      1;  // of each image (base/numerics/view.h); the network's outputs are averaged
   std::int64_t streams = 1;       // where a model carries values: parts that are each read in order
   std::int64_t translations = 0;  // of pairs: how many are translated
 };

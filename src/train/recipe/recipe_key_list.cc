@@ -5,7 +5,7 @@
 #include <mutex>
 #include <type_traits>
 
-#include "base/view.h"
+#include "base/numerics/view.h"
 #include "data/datasets/dataset.h"
 #include "nn/models.h"
 #include "train/recipe/recipe_key_lists.h"

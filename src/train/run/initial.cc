@@ -6,7 +6,7 @@
 #include <system_error>
 #include <utility>
 
-#include "base/hash.h"
+#include "base/numerics/hash.h"
 #include "base/words.h"
 #include "files/safetensors_index.h"
 #include "files/torch_file.h"

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "base/hash.h"
+#include "base/numerics/hash.h"
 #include "base/scratch_test_util.h"
 #include "nn/models.h"
 #include "train/predict/predictor.h"

@@ -8,7 +8,7 @@
 #include <functional>
 #include <thread>
 
-#include "base/philox.h"
+#include "base/numerics/philox.h"
 #include "base/scratch_test_util.h"
 #include "data/source/prefetch.h"
 #include "nn/models.h"

@@ -16,9 +16,9 @@
 #include <thread>
 #include <vector>
 
-#include "base/hash.h"
 #include "base/json_text.h"
 #include "base/log.h"
+#include "base/numerics/hash.h"
 #include "base/words.h"
 #include "parallel/failure_record.h"
 #include "train/recipe/recipe.h"

@@ -12,7 +12,7 @@
 #include <set>
 #include <thread>
 
-#include "base/hash.h"
+#include "base/numerics/hash.h"
 #include "base/scratch_test_util.h"
 #include "parallel/failure_record.h"
 #include "train/recipe/recipe.h"

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/hash.h"
+#include "base/numerics/hash.h"
 #include "base/trace.h"
 #include "files/file_io.h"
 #include "files/safetensors.h"

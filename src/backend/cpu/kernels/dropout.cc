@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "base/philox.h"
+#include "base/numerics/philox.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/kernels/dropout.cc"

@@ -1,4 +1,4 @@
-// Dropout masks (contract `dropout_mask`, base/philox.h). The mask is applied by `mul`.
+// Dropout masks (contract `dropout_mask`, base/numerics/philox.h). The mask is applied by `mul`.
 #pragma once
 
 #include <cstdint>

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "base/activation.h"
+#include "base/numerics/activation.h"
 
 namespace podium::cpu {
 

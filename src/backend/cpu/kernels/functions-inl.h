@@ -1,5 +1,5 @@
-// exp and log of base/functions.h and the activations of base/activation.h on the virtual vector of
-// 16, with the same bits. Included once for each target.
+// exp and log of base/numerics/functions.h and the activations of base/numerics/activation.h on the
+// virtual vector of 16, with the same bits. Included once for each target.
 #if defined(PODIUM_BACKEND_CPU_KERNELS_FUNCTIONS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PODIUM_BACKEND_CPU_KERNELS_FUNCTIONS_INL_H_
 #undef PODIUM_BACKEND_CPU_KERNELS_FUNCTIONS_INL_H_
@@ -10,7 +10,7 @@
 #include <limits>
 
 #include "backend/cpu/kernels/v16-inl.h"
-#include "base/activation.h"
+#include "base/numerics/activation.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace podium::cpu {

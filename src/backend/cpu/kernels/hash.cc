@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/hash.h"
+#include "base/numerics/hash.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/kernels/hash.cc"

@@ -1,4 +1,4 @@
-// The hash of a range of a tensor (contract `hash_sum`; base/hash.h).
+// The hash of a range of a tensor (contract `hash_sum`; base/numerics/hash.h).
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 namespace podium::cpu {
 
 // Parts of 65536 words. The sum of each part's words goes to sums[part]; their sum mod 2^64 is that
-// of base/hash.h's hash_sum({x, count}, first).
+// of base/numerics/hash.h's hash_sum({x, count}, first).
 int hash_parts(std::int64_t count);
 void hash_part(std::int64_t count, std::uint64_t first, const float* x, std::uint64_t* sums,
                int part);

@@ -1,7 +1,7 @@
 #include "backend/cpu/kernels/hash.h"
 
 #include "backend/cpu/kernels/kernel_test_util.h"
-#include "base/hash.h"
+#include "base/numerics/hash.h"
 
 namespace podium::cpu {
 namespace {

@@ -5,9 +5,9 @@
 
 #include "backend/cpu/kernels/dropout.h"
 #include "backend/cpu/kernels/kernel_test_util.h"
-#include "backend/cpu/kernels/pack.h"
-#include "base/functions.h"
-#include "base/philox.h"
+#include "backend/cpu/kernels/products/pack.h"
+#include "base/numerics/functions.h"
+#include "base/numerics/philox.h"
 
 namespace podium::cpu {
 namespace {

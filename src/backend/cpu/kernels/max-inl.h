@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-#include "backend/cpu/kernels/pool.h"
+#include "backend/cpu/kernels/planes/pool.h"
 #include "backend/cpu/kernels/v16-inl.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -9,7 +9,7 @@
 #define HWY_TARGET_INCLUDE "backend/cpu/kernels/recurrent.cc"
 #include "backend/cpu/kernels/foreach_target.h"
 #include "backend/cpu/kernels/functions-inl.h"
-#include "backend/cpu/kernels/matmul-inl.h"
+#include "backend/cpu/kernels/products/matmul-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace podium::cpu {

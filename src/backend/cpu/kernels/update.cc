@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "base/tree.h"
+#include "base/numerics/tree.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/kernels/update.cc"

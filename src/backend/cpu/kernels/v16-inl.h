@@ -59,7 +59,7 @@ HWY_INLINE void put16(float* p, const V16& a, bool streamed) {
   if (!streamed) return store16(p, a);
   for (int i = 0; i < kRegisters; ++i) hn::Stream(a.r[i], NativeTag(), p + i * kNative);
 }
-// bf16_rounded() (base/bf16.h) of each lane.
+// bf16_rounded() (base/numerics/bf16.h) of each lane.
 HWY_INLINE Native rounded_to_bf16(const Native& x) {
   const NativeTag d;
   const hn::RebindToUnsigned<NativeTag> words;

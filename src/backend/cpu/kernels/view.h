@@ -1,9 +1,9 @@
-// Views of images in evaluation (contract `view`; base/view.h).
+// Views of images in evaluation (contract `view`; base/numerics/view.h).
 #pragma once
 
 #include <cstdint>
 
-#include "base/view.h"
+#include "base/numerics/view.h"
 
 namespace podium::cpu {
 

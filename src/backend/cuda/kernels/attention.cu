@@ -6,7 +6,7 @@
 #include "backend/cuda/kernels/flat.h"
 #include "backend/cuda/kernels/sequence.h"
 #include "backend/cuda/kernels/sums.h"
-#include "base/functions.h"
+#include "base/numerics/functions.h"
 
 namespace podium::PODIUM_CUDA_SPACE {
 namespace {

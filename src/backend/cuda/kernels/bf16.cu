@@ -8,11 +8,11 @@
 
 #include "backend/cuda/kernels/bf16.h"
 #include "backend/cuda/kernels/bf16_tile.h"
+#include "backend/cuda/kernels/conv/gather.h"
 #include "backend/cuda/kernels/flat.h"
-#include "backend/cuda/kernels/gather.h"
 #include "backend/cuda/kernels/tile.h"
-#include "base/bf16.h"
 #include "base/error.h"
+#include "base/numerics/bf16.h"
 
 namespace podium::PODIUM_CUDA_SPACE {
 namespace {

@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-#include "backend/cuda/kernels/conv.h"
+#include "backend/cuda/kernels/conv/conv.h"
 #include "backend/cuda/kernels/matmul.h"
 #include "backend/cuda/launch.h"
 

@@ -7,11 +7,11 @@
 
 #include "backend/cuda/kernels/bf16.h"
 #include "backend/cuda/kernels/bf16_tile.h"
+#include "backend/cuda/kernels/conv/weight_layer.h"
 #include "backend/cuda/kernels/flat.h"
 #include "backend/cuda/kernels/tile.h"
-#include "backend/cuda/kernels/weight_layer.h"
 #include "base/error.h"
-#include "base/tensor_core.h"
+#include "base/numerics/tensor_core.h"
 
 namespace podium::PODIUM_CUDA_SPACE {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "backend/cuda/cuda_device.h"
-#include "backend/cuda/emulated.h"
+#include "backend/cuda/emulated/emulated.h"
 #include "backend/cuda/runtime.h"
 #include "backend/cuda/tensor_cores.h"
 #include "backend/operation_case.h"

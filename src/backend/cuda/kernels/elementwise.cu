@@ -1,6 +1,6 @@
 #include "backend/cuda/kernels/elementwise.h"
 #include "backend/cuda/kernels/flat.h"
-#include "base/philox.h"
+#include "base/numerics/philox.h"
 
 namespace podium::PODIUM_CUDA_SPACE {
 namespace {

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "backend/cuda/launch.h"
-#include "base/activation.h"
+#include "base/numerics/activation.h"
 #include "ops/ops.h"
 
 namespace podium::PODIUM_CUDA_SPACE {

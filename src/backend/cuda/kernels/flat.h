@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "backend/cuda/simt.h"
-#include "base/bf16.h"
 #include "base/error.h"
+#include "base/numerics/bf16.h"
 
 namespace podium::PODIUM_CUDA_SPACE {
 

@@ -4,7 +4,7 @@
 #include "backend/cuda/kernels/loss.h"
 #include "backend/cuda/kernels/sums.h"
 #include "backend/cuda/seeded_fault.h"
-#include "base/functions.h"
+#include "base/numerics/functions.h"
 
 namespace podium::PODIUM_CUDA_SPACE {
 namespace {

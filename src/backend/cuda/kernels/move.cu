@@ -1,7 +1,7 @@
 #include "backend/cuda/kernels/flat.h"
 #include "backend/cuda/kernels/move.h"
 #include "backend/cuda/seeded_fault.h"
-#include "base/view.h"
+#include "base/numerics/view.h"
 
 namespace podium::PODIUM_CUDA_SPACE {
 namespace {

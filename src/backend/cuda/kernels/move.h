@@ -29,7 +29,7 @@ void permute(const Launch& launch, const PermuteShape& shape, ConstFloats x, Flo
 // are channels and inner the images; plain, planes are channels of images and inner is 1.
 struct ViewShape {
   std::int64_t planes, height, width, inner;
-  std::int64_t view;  // number of the view (base/view.h)
+  std::int64_t view;  // number of the view (base/numerics/view.h)
 };
 void view(const Launch& launch, const ViewShape& shape, ConstFloats x, Floats y);
 

@@ -26,7 +26,7 @@ void lars_rate(const Launch& launch, const LarsRateAttributes& attributes, Const
 
 // The floats that hash_sum() needs beside its operands.
 std::int64_t hash_scratch(std::int64_t count);
-// words[2]: the low and the high word of the sum of base/hash.h.
+// words[2]: the low and the high word of the sum of base/numerics/hash.h.
 void hash_sum(const Launch& launch, std::int64_t count, std::uint64_t first, ConstFloats x,
               Each<std::uint64_t> scratch, Each<std::uint32_t> words);
 

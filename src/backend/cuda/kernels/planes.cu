@@ -1,7 +1,7 @@
 #include "backend/cuda/kernels/flat.h"
 #include "backend/cuda/kernels/plane_sums.h"
 #include "backend/cuda/kernels/planes.h"
-#include "base/activation.h"
+#include "base/numerics/activation.h"
 
 namespace podium::PODIUM_CUDA_SPACE {
 namespace {

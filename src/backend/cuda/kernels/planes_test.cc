@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/cuda/emulated.h"
+#include "backend/cuda/emulated/emulated.h"
 #include "backend/operation_case.h"
 #include "ops/ops.h"
 

@@ -1,7 +1,7 @@
 #include "backend/cuda/kernels/flat.h"
 #include "backend/cuda/kernels/matmul.h"
 #include "backend/cuda/kernels/recurrent.h"
-#include "base/recurrent_cell.h"
+#include "base/numerics/recurrent_cell.h"
 
 namespace podium::PODIUM_CUDA_SPACE {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "backend/cuda/simt.h"
-#include "base/tree.h"
+#include "base/numerics/tree.h"
 #include "ops/reference_sums.h"
 
 namespace podium::PODIUM_CUDA_SPACE {

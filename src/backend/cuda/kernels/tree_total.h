@@ -1,4 +1,5 @@
-// The tree (base/tree.h) over parts that a thread takes one after the other. For *.cu files only.
+// The tree (base/numerics/tree.h) over parts that a thread takes one after the other. For *.cu
+// files only.
 #pragma once
 
 #include "backend/cuda/simt.h"

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "backend/cpu/kernels/conv/conv.h"
-#include "base/precision.h"
+#include "base/numerics/precision.h"
 
 namespace podium::cpu {
 

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "backend/cpu/kernels/conv/conv.h"
-#include "backend/cpu/kernels/matmul.h"
-#include "base/precision.h"
+#include "backend/cpu/kernels/products/matmul.h"
+#include "base/numerics/precision.h"
 
 namespace podium::cpu {
 

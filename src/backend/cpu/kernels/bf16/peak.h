@@ -1,7 +1,7 @@
 // The roof of one core in BF16, measured.
 #pragma once
 
-#include "base/precision.h"
+#include "base/numerics/precision.h"
 
 namespace podium::cpu {
 

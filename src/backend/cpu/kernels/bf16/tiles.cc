@@ -7,8 +7,8 @@
 #include "backend/cpu/kernels/bf16/amx.h"
 #include "backend/cpu/kernels/bf16/tensor_tiles.h"
 #include "backend/cpu/kernels/bf16/vdpbf16ps.h"
-#include "base/bf16_sum.h"
 #include "base/clock.h"
+#include "base/numerics/bf16_sum.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/kernels/bf16/tiles.cc"

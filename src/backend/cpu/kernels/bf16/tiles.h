@@ -12,9 +12,9 @@
 
 #include <cstdint>
 
-#include "base/bf16.h"
-#include "base/precision.h"
-#include "base/tensor_core.h"
+#include "base/numerics/bf16.h"
+#include "base/numerics/precision.h"
+#include "base/numerics/tensor_core.h"
 
 namespace podium::cpu {
 

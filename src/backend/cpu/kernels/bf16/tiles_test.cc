@@ -16,7 +16,7 @@
 #include "backend/cpu/kernels/bf16/pack_tiles.h"
 #include "backend/cpu/kernels/bf16/vdpbf16ps.h"
 #include "backend/cpu/kernels/targets.h"
-#include "base/bf16_sum.h"
+#include "base/numerics/bf16_sum.h"
 
 namespace podium::cpu {
 namespace {

@@ -14,7 +14,7 @@
 #include <cstdint>
 
 #include "backend/cpu/kernels/layout.h"
-#include "base/activation.h"
+#include "base/numerics/activation.h"
 #include "ops/geometry.h"
 
 namespace podium::cpu {
@@ -65,7 +65,7 @@ void conv_winograd_grad_weight(const ConvShape& shape, const float* dy, const fl
                                float* shared, float* scratch, int phase, int part);
 
 // What is convolved in place of x: activation(x * scale + shift) of each channel; x itself where
-// `scale` is null. The activation is not a costly one (base/activation.h).
+// `scale` is null. The activation is not a costly one (base/numerics/activation.h).
 struct ImageNorm {
   const float* scale = nullptr;  // [C]
   const float* shift = nullptr;  // [C]

@@ -4,11 +4,11 @@
 #include <memory>
 #include <new>
 
-#include "backend/cpu/kernels/batch_norm.h"
 #include "backend/cpu/kernels/conv/conv.h"
 #include "backend/cpu/kernels/elementwise.h"
 #include "backend/cpu/kernels/kernel_test_util.h"
-#include "backend/cpu/kernels/pool.h"
+#include "backend/cpu/kernels/planes/batch_norm.h"
+#include "backend/cpu/kernels/planes/pool.h"
 
 namespace podium::cpu {
 namespace {

@@ -13,7 +13,7 @@
 #include "backend/cpu/kernels/conv/unroll.h"
 #include "backend/cpu/kernels/conv/winograd_shape.h"
 #include "backend/cpu/kernels/v16-inl.h"
-#include "base/winograd_points.h"
+#include "base/numerics/winograd_points.h"
 #include "hwy/cache_control.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -9,7 +9,7 @@
 #include <cstdint>
 
 #include "backend/cpu/kernels/conv/winograd-inl.h"
-#include "base/tree.h"
+#include "base/numerics/tree.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace podium::cpu {

@@ -42,7 +42,7 @@ class Normalised {
 };
 
 // Calls f(how to read the pixels of channel c). A costly activation has no place here
-// (ops/conv2d_winograd.cc, W7).
+// (ops/images/conv2d_winograd.cc, W7).
 template <typename F>
 HWY_INLINE void with_norm(const ImageNorm& norm, std::int64_t c, const Patch& patch,
                           const float* zeros, const F& f) {

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "backend/cpu/kernels/conv/conv.h"
-#include "base/winograd_points.h"
+#include "base/numerics/winograd_points.h"
 
 namespace podium::cpu {
 

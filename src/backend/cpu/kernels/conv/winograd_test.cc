@@ -11,7 +11,7 @@
 
 #include "backend/cpu/kernels/conv/conv.h"
 #include "backend/cpu/kernels/conv/conv_test_util.h"
-#include "ops/winograd_reference.h"
+#include "ops/images/winograd_reference.h"
 
 namespace podium::cpu {
 namespace {

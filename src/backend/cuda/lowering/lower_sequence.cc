@@ -1,0 +1,154 @@
+// Operations on rows: operands and results are plain.
+#include <functional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "backend/cuda/kernels/sequence.h"
+#include "backend/cuda/lowering/lower.h"
+
+namespace podium::PODIUM_CUDA_SPACE {
+namespace {
+
+EmbeddingShape embedding_shape(const EmbeddingAttributes& a, const Shape& tokens,
+                               const Shape& table) {
+  return {.tokens = tokens.elements(),
+          .rows = table[0],
+          .columns = table[1],
+          .period = a.positions ? tokens[1] : 0};
+}
+LayerNormShape layer_norm_shape(const LayerNormAttributes& a, const Shape& x) {
+  return {.rows = x[0], .columns = x[1], .epsilon = a.epsilon, .centred = a.centred};
+}
+
+}  // namespace
+
+void lower_embedding(Lowering& l, const Node& node, std::int32_t index) {
+  const Slot tokens = l.plain(node.inputs[0]), table = l.plain(node.inputs[1]);
+  const ResultSlots y = l.define_result({index, 0}, false);
+  const EmbeddingShape shape = embedding_shape(node.attributes.as<EmbeddingAttributes>(),
+                                               l.shape(node.inputs[0]), l.shape(node.inputs[1]));
+  l.emit({.reads = {tokens, table},
+          .writes = y.slots(),
+          .run = [=](const Launch& launch, const Memory& m) {
+            PODIUM_CUDA_SPACE::embedding(launch, shape, m.i32(tokens), m.f32(table), m.result(y));
+          }});
+}
+
+void lower_embedding_grad(Lowering& l, const Node& node, std::int32_t index) {
+  const Slot tokens = l.plain(node.inputs[0]), dtable = l.define_plain({index, 0});
+  const SourceSlot dy = l.source(node.inputs[1], false);
+  const EmbeddingShape shape = embedding_shape(node.attributes.as<EmbeddingAttributes>(),
+                                               l.shape(node.inputs[0]), node.outputs[0].shape);
+  const Slot next = l.temporary(shape.tokens), is_first = l.temporary(shape.tokens);
+  l.emit({.reads = {tokens, dy.slot},
+          .writes = {dtable, next, is_first},
+          .run = [=](const Launch& launch, const Memory& m) {
+            PODIUM_CUDA_SPACE::embedding_grad(launch, shape, m.i32(tokens), m.source(dy),
+                                              m.i32(next), m.i32(is_first), m.f32(dtable));
+          }});
+}
+
+void lower_layer_norm(Lowering& l, const Node& node, std::int32_t index) {
+  const LayerNormShape shape =
+      layer_norm_shape(node.attributes.as<LayerNormAttributes>(), l.shape(node.inputs[0]));
+  const SourceSlot x = l.source(node.inputs[0], false);
+  const Slot scale = l.plain(node.inputs[1]),
+             shift = shape.centred ? l.plain(node.inputs[2]) : scale;
+  const ResultSlots y = l.define_result({index, 0}, false);
+  l.emit({.reads = {x.slot, scale, shift},
+          .writes = y.slots(),
+          .run = [=](const Launch& launch, const Memory& m) {
+            PODIUM_CUDA_SPACE::layer_norm(launch, shape, m.source(x), m.f32(scale), m.f32(shift),
+                                          m.result(y));
+          }});
+}
+
+void lower_layer_norm_grad(Lowering& l, const Node& node, std::int32_t index) {
+  const LayerNormShape shape =
+      layer_norm_shape(node.attributes.as<LayerNormAttributes>(), l.shape(node.inputs[1]));
+  const SourceSlot dy = l.source(node.inputs[0], false), x = l.source(node.inputs[1], false);
+  const ResultSlots dx = l.define_result({index, 0}, false);
+  const Slot scale = l.plain(node.inputs[2]), dscale = l.define_plain({index, 1}),
+             dshift = shape.centred ? l.define_plain({index, 2}) : dscale,
+             scratch = l.temporary(layer_norm_grad_scratch(shape));
+  l.emit({.reads = {dy.slot, x.slot, scale},
+          .writes = dx.slots({dscale, dshift, scratch}),
+          .run = [=](const Launch& launch, const Memory& m) {
+            PODIUM_CUDA_SPACE::layer_norm_grad(launch, shape, m.source(dy), m.source(x),
+                                               m.f32(scale), m.result(dx), m.f32(dscale),
+                                               m.f32(dshift), m.f32(scratch));
+          }});
+}
+
+void lower_rotary(Lowering& l, const Node& node, std::int32_t index) {
+  const auto& a = node.attributes.as<RotaryAttributes>();
+  const RotaryShape shape = rotary_shape(a, l.shape(node.inputs[0]));
+  const std::vector<float> angles = rotary_table(a);
+  const Slot table = l.data(std::as_bytes(std::span(angles)));
+  const SourceSlot x = l.source(node.inputs[0], false);
+  const ResultSlots y = l.define_result({index, 0}, false);
+  l.emit({.reads = {table, x.slot},
+          .writes = y.slots(),
+          .run = [=](const Launch& launch, const Memory& m) {
+            PODIUM_CUDA_SPACE::rotary(launch, shape, m.f32(table), m.source(x), m.result(y));
+          }});
+}
+
+namespace {
+
+// The lengths of the keys, the operand after q, k and v; null: there are none.
+using Lengths = std::function<Each<const std::int32_t>(const Memory&)>;
+Lengths lengths_of(Lowering& l, const Node& node, std::size_t operand, std::vector<Slot>& reads) {
+  if (node.inputs.size() <= operand)
+    return [](const Memory&) { return Each<const std::int32_t>{}; };
+  const Slot slot = l.plain(node.inputs[operand]);
+  reads.push_back(slot);
+  return [slot](const Memory& m) -> Each<const std::int32_t> { return m.i32(slot); };
+}
+
+}  // namespace
+
+void lower_attention(Lowering& l, const Node& node, std::int32_t index) {
+  const AttentionShape shape =
+      attention_shape(node.attributes.as<AttentionAttributes>(), l.shape(node.inputs[0]));
+  const SourceSlot q = l.source(node.inputs[0], false), k = l.source(node.inputs[1], false),
+                   v = l.source(node.inputs[2], false);
+  const ResultSlots y = l.define_result({index, 0}, false);
+  std::vector<Slot> reads = {q.slot, k.slot, v.slot};
+  const Lengths lengths = lengths_of(l, node, 3, reads);
+  l.emit({.reads = std::move(reads),
+          .writes = y.slots(),
+          .run = [=](const Launch& launch, const Memory& m) {
+            PODIUM_CUDA_SPACE::attention(launch, shape, m.source(q), m.source(k), m.source(v),
+                                         lengths(m), m.result(y));
+          }});
+}
+
+void lower_attention_grad(Lowering& l, const Node& node, std::int32_t index) {
+  const AttentionShape shape =
+      attention_shape(node.attributes.as<AttentionAttributes>(), l.shape(node.inputs[1]));
+  const SourceSlot dy = l.source(node.inputs[0], false), q = l.source(node.inputs[1], false),
+                   k = l.source(node.inputs[2], false), v = l.source(node.inputs[3], false);
+  const ResultSlots dq = l.define_result({index, 0}, false),
+                    dk = l.define_result({index, 1}, false),
+                    dv = l.define_result({index, 2}, false);
+  const Slot scratch = l.temporary(attention_scratch(shape));
+  std::vector<Slot> reads = {dy.slot, q.slot, k.slot, v.slot};
+  const Lengths lengths = lengths_of(l, node, 4, reads);
+  l.emit({.reads = std::move(reads),
+          .writes = dq.slots(dk.slots(dv.slots({scratch}))),
+          .run = [=](const Launch& launch, const Memory& m) {
+            const AttentionGrad gradient{.lengths = lengths(m),
+                                         .dy = m.source(dy),
+                                         .q = m.source(q),
+                                         .k = m.source(k),
+                                         .v = m.source(v),
+                                         .dq = m.result(dq),
+                                         .dk = m.result(dk),
+                                         .dv = m.result(dv)};
+            PODIUM_CUDA_SPACE::attention_grad(launch, shape, gradient, m.f32(scratch));
+          }});
+}
+
+}  // namespace podium::PODIUM_CUDA_SPACE
