@@ -65,8 +65,16 @@ ObjectAddress below(const ObjectAddress& address, const std::string& name) {
   return address.at(key.empty() ? name : key + "/" + name);
 }
 
+constexpr const char* kFormats[] = {"podium folder 1", "podium folder 2"};
+constexpr std::size_t kMarkDigits = 8;
+
 std::string key_of(const ObjectAddress& address, const std::string& name, const StoredFile& file) {
-  return below(address, cat("files/", name, ".", file.sha256.substr(0, 16))).key;
+  const std::string end = file.mark.empty() ? "" : "." + file.mark;
+  return below(address, cat("files/", name, ".", file.sha256.substr(0, 16), end)).key;
+}
+
+bool is_hex(const std::string& text, std::size_t digits) {
+  return text.size() == digits && text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
 // The state that is published, and its tag; nothing: there is none.
@@ -165,7 +173,8 @@ FolderState parse_folder_state(const std::string& text, const std::string& what)
   const auto wrong = [&](const std::string& why) {
     return UserError(cat(what, ": ", why, "; it is not what podium publishes"), ExitCode::kData);
   };
-  if (!json.is_object() || json.value("format", nlohmann::json()) != "podium folder 1")
+  const auto format = json.is_object() ? json.value("format", nlohmann::json()) : nlohmann::json();
+  if (std::ranges::find(kFormats, format) == std::end(kFormats))
     throw wrong("it does not begin as the list of a folder's files");
   if (!json.contains("files") || !json["files"].is_object() || !json.contains("writer") ||
       !json["writer"].is_string())
@@ -182,19 +191,21 @@ FolderState parse_folder_state(const std::string& text, const std::string& what)
                        file["size"].is_number_unsigned() && file.contains("sha256") &&
                        file["sha256"].is_string();
     const std::string hash = whole ? file["sha256"].get<std::string>() : "";
-    if (!whole || file["size"].get<std::uint64_t>() > (std::uint64_t{1} << 62) ||
-        hash.size() != 64 || hash.find_first_not_of("0123456789abcdef") != std::string::npos)
+    if (!whole || file["size"].get<std::uint64_t>() > (std::uint64_t{1} << 62) || !is_hex(hash, 64))
       throw wrong(cat("\"", name, "\" lacks a size or a SHA-256"));
-    state.files[name] = {file["size"], hash};
+    const auto mark = file.value("mark", nlohmann::json(""));
+    if (!mark.is_string() || !(mark == "" || is_hex(mark, kMarkDigits)))
+      throw wrong(cat("\"", name, "\" has a mark that is none"));
+    state.files[name] = {file["size"], hash, mark};
   }
   return state;
 }
 
 std::string to_json(const FolderState& state) {
-  nlohmann::ordered_json json = {{"format", "podium folder 1"}, {"writer", state.writer}};
+  nlohmann::ordered_json json = {{"format", kFormats[1]}, {"writer", state.writer}};
   json["files"] = nlohmann::ordered_json::object();
   for (const auto& [name, file] : state.files)
-    json["files"][name] = {{"size", file.size}, {"sha256", file.sha256}};
+    json["files"][name] = {{"size", file.size}, {"sha256", file.sha256}, {"mark", file.mark}};
   return json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
@@ -223,13 +234,15 @@ void StoredFolder::take_over() {
   // Whoever publishes meanwhile is the older writer: once more with what it has published.
   const std::string writer = new_writer();
   const std::string known = read_text(record_).value_or("");
+  mark_ = sha256(writer).substr(0, kMarkDigits);
   for (const auto start = Clock::now(); seconds_since(start) < kTakeOverSeconds;) {
+    // Before the folder is taken over: whoever takes it over later has sent none of these.
+    const std::vector<ObjectInfo> there = store_->list(below(address_, "").key);
     const auto published = read_state(*store_, address_);
     if (!published) {
-      const std::vector<ObjectInfo> others = store_->list(below(address_, "").key);
-      PODIUM_REQUIRE(others.empty(), ExitCode::kData, address_.text(),
+      PODIUM_REQUIRE(there.empty(), ExitCode::kData, address_.text(),
                      ": there are other objects, such as ",
-                     address_.at(others.empty() ? "" : others[0].key).text(),
+                     address_.at(there.empty() ? "" : there[0].key).text(),
                      ", and none that podium published; name an address below which there is "
                      "nothing");
     }
@@ -243,15 +256,37 @@ void StoredFolder::take_over() {
         published ? WriteIf{.absent = false, .tag = published->second} : WriteIf{.absent = true});
     if (!taken) continue;
     tag_ = *taken;
+    const std::string files = below(address_, "files/").key;
+    for (const ObjectInfo& object : there)
+      if (object.key.starts_with(files)) keys_.insert(object.key);
     return;
   }
   throw UserError(cat(address_.text(), ": other processes write it again and again; start again"),
                   ExitCode::kData);
 }
 
+// Objects that an earlier state had, or that were sent for one that was never published. Nobody
+// else can name them: each writer's mark is its own.
+void StoredFolder::remove_unnamed() {
+  std::set<std::string> named;
+  for (const auto& [name, file] : state_.files) named.insert(key_of(address_, name, file));
+  while (true) {
+    const auto unnamed =
+        std::ranges::find_if(keys_, [&](const std::string& key) { return !named.contains(key); });
+    if (unnamed == keys_.end()) return;
+    store_->remove(*unnamed);
+    keys_.erase(unnamed);
+  }
+}
+
 void StoredFolder::open() {
   // First, so that nobody removes files that are copied here.
   take_over();
+  try {
+    remove_unnamed();
+  } catch (const UserError& failure) {
+    log(LogLevel::kWarning, cat(address_.text(), ": ", failure.what()));
+  }
   std::error_code error;
   const bool there = fs::exists(folder_, error);
   if (!own_ && there) {
@@ -282,7 +317,7 @@ void StoredFolder::publish() {
     const fs::path path = folder_ / name;
     const auto before = state_of(path.string());
     if (!before) return;  // removed since
-    StoredFile file{before->size, ""};
+    StoredFile file{before->size, "", ""};
     {
       const std::lock_guard lock(mutex);
       const auto seen = seen_.find(name);
@@ -290,7 +325,13 @@ void StoredFolder::publish() {
     }
     const auto is_published = [&] {
       const auto known = state_.files.find(name);
-      return known != state_.files.end() && known->second == file;
+      const bool same = known != state_.files.end() && known->second.same_contents(file);
+      file.mark = same ? known->second.mark : mark_;
+      return same;
+    };
+    const auto new_key = [&] {
+      const std::lock_guard lock(mutex);
+      return *keys_.insert(key_of(address_, name, file)).first;
     };
     try {
       if (!file.sha256.empty() && is_published()) {
@@ -298,11 +339,11 @@ void StoredFolder::publish() {
       } else if (file.size <= kSmallFile) {
         const auto bytes = read_text(path);
         if (!bytes) return;  // removed since
-        file = {std::ssize(*bytes), sha256(*bytes)};
-        if (!is_published()) store_->write(key_of(address_, name, file), *bytes, {});
+        file = {std::ssize(*bytes), sha256(*bytes), ""};
+        if (!is_published()) store_->write(new_key(), *bytes, {});
       } else {
         if (file.sha256.empty()) file.sha256 = checksum_of_file(path, ChecksumKind::kSha256);
-        if (!is_published()) store_->write_file(key_of(address_, name, file), path);
+        if (!is_published()) store_->write_file(new_key(), path);
         if (state_of(path.string()) != before) throw ChangedMeanwhile();
       }
     } catch (const UserError&) {
@@ -331,12 +372,8 @@ void StoredFolder::publish() {
   } else {
     tag_ = *written;
   }
-  const FolderState old = std::exchange(state_, std::move(next));
-  for (const auto& [name, file] : old.files) {
-    const auto now = state_.files.find(name);
-    if (now == state_.files.end() || now->second != file)
-      store_->remove(key_of(address_, name, file));
-  }
+  state_ = std::move(next);
+  remove_unnamed();
 }
 
 void StoredFolder::work() {

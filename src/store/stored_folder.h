@@ -1,13 +1,16 @@
 // A folder of this machine that is published to a store as a whole, such as that of a run. What the
-// store holds is always one state of it, complete: files have their contents' hash in their names
-// and never change, and one object, ADDRESS/folder.json, which is replaced on the condition that
-// nobody else has done so, says which of them are the folder now.
+// store holds is always one state of it, complete: files have names of their own and never change,
+// and one object, ADDRESS/folder.json, which is replaced on the condition that nobody else has done
+// so, says which of them are the folder now.
 //
-//   ADDRESS/folder.json                      names, sizes and SHA-256 of the files; who wrote it
-//   ADDRESS/files/NAME.0123456789abcdef      a file; the end of its name is from its SHA-256
+//   ADDRESS/folder.json                           names, sizes, SHA-256 and marks of the files; who
+//                                                 wrote it
+//   ADDRESS/files/NAME.0123456789abcdef.89abcdef  a file; its name ends with the begin of its
+//                                                 SHA-256 and its writer's mark
 //
 // Whoever opens it for writing takes it over: an earlier writer is refused from then on, and learns
-// it when it publishes next. A kill at any moment leaves the state before.
+// it when it publishes next. A kill at any moment leaves the state before, and perhaps objects that
+// no state names, which the next writer removes.
 #pragma once
 
 #include <condition_variable>
@@ -18,6 +21,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -30,6 +34,11 @@ namespace podium {
 struct StoredFile {
   std::int64_t size = 0;
   std::string sha256;
+  std::string mark;  // of the writer that sent it; empty in a state of "podium folder 1"
+
+  bool same_contents(const StoredFile& other) const {
+    return size == other.size && sha256 == other.sha256;
+  }
   bool operator==(const StoredFile&) const = default;
 };
 struct FolderState {
@@ -66,6 +75,7 @@ class StoredFolder {
   void work();
   void publish();
   void take_over();
+  void remove_unnamed();
   void open();
 
   const ObjectAddress address_;
@@ -74,6 +84,8 @@ class StoredFolder {
   std::filesystem::path record_;  // names the writers whose state folder_ is, or went on from
   FolderState state_;             // as it is published
   std::string tag_;               // of folder.json
+  std::string mark_;              // of the files that this writer sends
+  std::set<std::string> keys_;    // objects of files that may be there
   std::string last_writer_;       // before this one
   bool own_ = false;              // it was this machine, too
   struct Seen {

@@ -165,6 +165,29 @@ TEST_P(Stored, tells_its_writer_soon_that_it_was_taken_over) {
   EXPECT_CONTAINS(text, "so this one ends");
 }
 
+// A writer that is killed, or whose publication fails, leaves objects that nothing names.
+TEST_P(Stored, is_freed_of_what_was_sent_in_vain) {
+  const auto first = machine("first");
+  StoredFolder old_writer(address_, kQuick);
+  put_text(old_writer.folder() / "hashes", "1\n");
+  old_writer.publish_soon();
+  const auto second = machine("second");
+  {
+    StoredFolder new_writer(address_, kQuick);
+    put_text(old_writer.folder() / "checkpoint", "of the old one");
+    user_error(ExitCode::kData, [&] { old_writer.finish(); });
+    put_text(new_writer.folder() / "hashes", "1\n2\n");
+    new_writer.finish();
+  }
+  EXPECT_EQ(open()->list("runs/a/").size(), 3U);  // the old one's checkpoint among them
+  put("runs/a/files/hashes.0123456789abcdef", "of a writer before there were marks");
+  {
+    StoredFolder(address_, kQuick).finish();
+  }
+  EXPECT_EQ(open()->list("runs/a/").size(), 2U);
+  EXPECT_EQ(read("hashes"), "1\n2\n");
+}
+
 // Whatever fails on the way, readers find the state before or the state after.
 TEST_P(Stored, is_one_state_whatever_fails) {
   {
@@ -213,24 +236,33 @@ INSTANTIATE_TEST_SUITE_P(Of, Stored, ::testing::Values("s3", "gs"),
                          [](const auto& with) { return std::string(with.param); });
 
 TEST(FolderState, is_read_as_it_was_written) {
-  const FolderState state{"host", {{"a/b", {12, std::string(64, 'a')}}}};
+  const FolderState state{"host", {{"a/b", {12, std::string(64, 'a'), "89abcdef"}}}};
   const FolderState read = parse_folder_state(to_json(state), "f");
   EXPECT_EQ(read.writer, "host");
   EXPECT_EQ(read.files, state.files);
 }
 
+TEST(FolderState, without_marks_is_read_too) {
+  std::string text = to_json({"host", {{"a/b", {12, std::string(64, 'a'), ""}}}});
+  text.replace(text.find("folder 2"), 8, "folder 1");
+  text.replace(text.find(",\n   \"mark\": \"\""), 16, "");
+  EXPECT_EQ(parse_folder_state(text, "f").files.at("a/b"),
+            (StoredFile{12, std::string(64, 'a'), ""}));
+}
+
 TEST(FolderState, of_somebody_else_is_refused) {
-  const std::string good = to_json({"host", {{"a/b", {12, std::string(64, 'a')}}}});
+  const std::string good = to_json({"host", {{"a/b", {12, std::string(64, 'a'), "89abcdef"}}}});
   const auto with = [&](const std::string& old_text, const std::string& new_text) {
     std::string text = good;
     text.replace(text.find(old_text), old_text.size(), new_text);
     return user_error(ExitCode::kData, [&] { parse_folder_state(text, "f"); });
   };
-  EXPECT_CONTAINS(with("podium folder 1", "podium folder 9"), "f: it does not begin as");
+  EXPECT_CONTAINS(with("podium folder 2", "podium folder 9"), "f: it does not begin as");
   EXPECT_CONTAINS(with("a/b", "../b"), "\"../b\" is no name of a file");
   EXPECT_CONTAINS(with("a/b", "/b"), "\"/b\" is no name of a file");
   EXPECT_CONTAINS(with("12", "-1"), "lacks a size or a SHA-256");
   EXPECT_CONTAINS(with("aaaa", "ZZZZ"), "lacks a size or a SHA-256");
+  EXPECT_CONTAINS(with("89abcdef", "../../89"), "\"a/b\" has a mark that is none");
   EXPECT_CONTAINS(with("\"writer\"", "\"author\""), "\"files\" or \"writer\" is missing");
 }
 
