@@ -181,9 +181,7 @@ TEST_P(Stored, is_freed_of_what_was_sent_in_vain) {
   }
   EXPECT_EQ(open()->list("runs/a/").size(), 3U);  // the old one's checkpoint among them
   put("runs/a/files/hashes.0123456789abcdef", "of a writer before there were marks");
-  {
-    StoredFolder(address_, kQuick).finish();
-  }
+  { StoredFolder(address_, kQuick).finish(); }
   EXPECT_EQ(open()->list("runs/a/").size(), 2U);
   EXPECT_EQ(read("hashes"), "1\n2\n");
 }

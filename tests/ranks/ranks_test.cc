@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <ostream>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -65,6 +66,7 @@ struct Failure {
   const char* how;
   std::string cause;
   bool at_once = true;  // without waiting for the timeout
+  friend void PrintTo(const Failure& failure, std::ostream* out) { *out << failure.how; }
 };
 
 class Fails : public Mpirun, public testing::WithParamInterface<Failure> {};

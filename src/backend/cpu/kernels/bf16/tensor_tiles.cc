@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <type_traits>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/kernels/bf16/tensor_tiles.cc"
@@ -24,7 +25,7 @@ using Integers = hn::RebindToSigned<NativeTag>;
 using IntegerVector = hn::Vec<Integers>;
 using Shorts = hn::Repartition<std::int16_t, Integers>;
 
-constexpr int kRows = 1, kSets = 4;     // whose sums are in registers
+constexpr int kRows = 4;                // whose sums are in registers
 constexpr std::int64_t kChunkRuns = 8;  // whose operands stay in L1
 constexpr std::int64_t kChunkTerms = kChunkRuns * kBf16Run;
 constexpr std::int64_t kMostRows = std::int64_t{2} * kTileRows;
@@ -33,8 +34,10 @@ constexpr std::int64_t kMostRows = std::int64_t{2} * kTileRows;
 // an infinity or NaN beyond them.
 constexpr std::int16_t kOfZero = -3000, kOfInfinity = 16000;
 constexpr std::int32_t kNothing = -1000;
+// Exponents of the left operands, of sums so far and of the largest term are FP32's own: this more.
+constexpr std::int32_t kBias = 127;
 // Of the largest exponent: beyond, FP32 might not hold what the fast way makes.
-constexpr std::int32_t kFastExponents = 95;
+constexpr std::int32_t kLeastFast = kBias - 95, kMostFast = kBias + 95;
 constexpr std::int32_t kFastSum = 0x7b000000;
 
 // Operands of a chunk, with room for both: values, and exponents in pairs.
@@ -43,6 +46,8 @@ struct Operands {
   std::uint32_t* left_pairs;   // [32 rows][128]
   float* right;                // [256 terms][16]
   std::uint32_t* right_pairs;  // [128][16]
+  // Of the operands that are not zero, as exponents of left ones.
+  std::int32_t least_left = 0, least_right = 0;
 
   explicit Operands(float* scratch)
       : left(scratch),
@@ -56,21 +61,44 @@ struct Operands {
 static_assert(Operands::floats() == tile_scratch(Bf16Order::kHopper, 1));
 
 // Of each half of a word.
+template <std::int32_t kMore>
 HWY_INLINE WordVector exponents_of(const WordVector& pairs) {
   const Shorts d;
   const auto halves = hn::BitCast(d, pairs);
   const auto size = hn::And(halves, hn::Set(d, std::int16_t{0x7fff}));
   const auto field = hn::ShiftRight<7>(size);
   auto exponent =
-      hn::Sub(hn::Max(field, hn::Set(d, std::int16_t{1})), hn::Set(d, std::int16_t{127}));
+      hn::Sub(hn::Max(field, hn::Set(d, std::int16_t{1})), hn::Set(d, std::int16_t{kBias - kMore}));
   exponent = hn::IfThenElse(hn::Eq(size, hn::Zero(d)), hn::Set(d, kOfZero), exponent);
   exponent = hn::IfThenElse(hn::Eq(field, hn::Set(d, std::int16_t{255})), hn::Set(d, kOfInfinity),
                             exponent);
   return hn::BitCast(Words(), exponent);
 }
 
+// The least exponent of operands that are not zero.
+class Least {
+ public:
+  HWY_INLINE Least() : least_(hn::Set(Halves(), std::uint16_t{0xffff})) {}
+  HWY_INLINE void add(const WordVector& pairs) {
+    const Halves d;
+    const auto size = hn::And(hn::BitCast(d, pairs), hn::Set(d, std::uint16_t{0x7fff}));
+    least_ = hn::Min(least_, hn::Sub(size, hn::Set(d, std::uint16_t{1})));  // 0 is the largest then
+  }
+  HWY_INLINE std::int32_t exponent() const {
+    const Halves d;
+    HWY_ALIGN std::uint16_t sizes[2 * kNative];
+    hn::Store(least_, d, sizes);
+    return std::max((*std::min_element(sizes, sizes + 2 * kNative) + 1) >> 7, 1);
+  }
+
+ private:
+  using Halves = hn::Repartition<std::uint16_t, Words>;
+  hn::Vec<Halves> least_;
+};
+
 // Four pairs of terms of sixteen columns.
-HWY_INLINE void expand_octet(const std::uint16_t* octet, float* values, std::uint32_t* pairs) {
+HWY_INLINE void expand_octet(const std::uint16_t* octet, float* values, std::uint32_t* pairs,
+                             Least& least) {
   const Words d;
   const auto* words = reinterpret_cast<const std::uint32_t*>(octet);
   for (int pair = 0; pair < 4; ++pair)
@@ -80,11 +108,13 @@ HWY_INLINE void expand_octet(const std::uint16_t* octet, float* values, std::uin
       hn::StoreU(hn::BitCast(NativeTag(), hn::ShiftLeft<16>(both)), NativeTag(), to);
       hn::StoreU(hn::BitCast(NativeTag(), hn::And(both, hn::Set(d, 0xffff0000u))), NativeTag(),
                  to + kTileColumns);
-      hn::StoreU(exponents_of(both), d, pairs + pair * kTileColumns + i);
+      hn::StoreU(exponents_of<0>(both), d, pairs + pair * kTileColumns + i);
+      least.add(both);
     }
 }
 // The 32 terms of a row of a left tile.
-HWY_INLINE void expand_row(const std::uint16_t* row, float* values, std::uint32_t* pairs) {
+HWY_INLINE void expand_row(const std::uint16_t* row, float* values, std::uint32_t* pairs,
+                           Least& least) {
   const Words d;
   const hn::Rebind<std::uint16_t, Words> halves;
   for (int i = 0; i < kBf16Run; i += kNative)
@@ -92,8 +122,11 @@ HWY_INLINE void expand_row(const std::uint16_t* row, float* values, std::uint32_
         hn::BitCast(NativeTag(), hn::ShiftLeft<16>(hn::PromoteTo(d, hn::LoadU(halves, row + i)))),
         NativeTag(), values + i);
   const auto* words = reinterpret_cast<const std::uint32_t*>(row);
-  for (int i = 0; i < kBf16Run / 2; i += kNative)
-    hn::StoreU(exponents_of(hn::LoadU(d, words + i)), d, pairs + i);
+  for (int i = 0; i < kBf16Run / 2; i += kNative) {
+    const auto both = hn::LoadU(d, words + i);
+    hn::StoreU(exponents_of<kBias>(both), d, pairs + i);
+    least.add(both);
+  }
 }
 
 // Toward zero. Lanes beyond 32-bit integers are any number.
@@ -118,28 +151,29 @@ HWY_INLINE Native cut_to_float(const IntegerVector& x) {
                      hn::Add(hn::BitCast(d, nearest), hn::VecFromMask(d, beyond)));  // - 1
 #endif
 }
-HWY_INLINE Native power_of_two(const IntegerVector& exponent) {
-  const Integers d;
-  return hn::BitCast(NativeTag(), hn::ShiftLeft<23>(hn::Add(exponent, hn::Set(d, 127))));
-}
 
 // What a group's lanes share.
 struct Scale {
-  IntegerVector largest;
+  IntegerVector products;  // the largest exponent of them
+  IntegerVector up;        // 2^(bits - the largest exponent), as FP32's bits
   hn::Mask<Integers> slow;
 };
-// Of exponents in pairs, and of the sum so far.
+// Of exponents in pairs, and of the sum so far. Without kTiny, no exponent of a product is below
+// kLeastFast, and sums below are multiples of what is cut at it: they stay what they are.
+template <int kBits, bool kTiny>
 HWY_INLINE Scale scale_of(const hn::Vec<Shorts>& pairs, const Native& sum) {
   const Integers d;
-  const auto words = hn::BitCast(d, pairs);
-  const auto products =
-      hn::Max(hn::ShiftRight<16>(words), hn::ShiftRight<16>(hn::ShiftLeft<16>(words)));
-  const auto bits = hn::And(hn::BitCast(d, sum), hn::Set(d, 0x7fffffff));
-  const auto own = hn::IfThenElse(hn::Eq(bits, hn::Zero(d)), hn::Set(d, std::int32_t{kOfZero}),
-                                  hn::Sub(hn::ShiftRight<23>(bits), hn::Set(d, 127)));
-  auto largest = hn::Max(products, own);
-  largest = hn::IfThenZeroElse(hn::Lt(largest, hn::Set(d, kNothing)), largest);
-  return {largest, hn::Gt(hn::Abs(largest), hn::Set(d, kFastExponents))};
+  const Words words;
+  const Shorts shorts;
+  const auto upper = hn::BitCast(shorts, hn::ShiftLeft<16>(hn::BitCast(words, pairs)));
+  const auto products = hn::ShiftRight<16>(hn::BitCast(d, hn::Max(pairs, upper)));
+  const auto own = hn::BitCast(d, hn::ShiftRight<24>(hn::ShiftLeft<1>(hn::BitCast(words, sum))));
+  const auto largest = hn::Max(products, own);
+  auto slow = hn::Gt(largest, hn::Set(d, kMostFast));
+  if constexpr (kTiny) slow = hn::Or(slow, hn::Lt(largest, hn::Set(d, kLeastFast)));
+  const auto up = hn::ShiftLeft<23>(
+      hn::Sub(hn::Set(d, 2 * kBias + kBits), hn::Max(largest, hn::Set(d, kLeastFast))));
+  return {products, up, slow};
 }
 
 // Lanes whose bit is set, by the rule.
@@ -155,8 +189,28 @@ HWY_NOINLINE void sum_slowly(std::uint8_t const* lanes, const float* left, const
       });
 }
 
-// Adds a group to kRows rows of sums of a register of columns.
+// Sums of the lanes that the fast way cannot make. Of products and sums of zeros alone it is +0.
 template <Bf16Order kOrder>
+HWY_INLINE Native correct_slowly(const Scale& scale, const float* left, const float* right,
+                                 const Native& sums, const Native& next) {
+  const NativeTag d;
+  const Integers integers;
+  const auto nothing = hn::And(hn::Lt(scale.products, hn::Set(integers, kNothing)),
+                               hn::RebindMask(integers, hn::Eq(sums, hn::Zero(d))));
+  const auto slow = hn::AndNot(nothing, scale.slow);
+  HWY_ALIGN float before[kNative], after[kNative];
+  hn::Store(hn::IfThenZeroElse(hn::RebindMask(d, nothing), next), d, after);
+  if (!hn::AllFalse(integers, slow)) {
+    std::uint8_t lanes[8] = {};
+    hn::StoreMaskBits(integers, slow, lanes);
+    hn::Store(sums, d, before);
+    sum_slowly<kOrder>(lanes, left, right, before, after);
+  }
+  return hn::Load(d, after);
+}
+
+// Adds a group to kRows rows of sums of a register of columns.
+template <Bf16Order kOrder, bool kTiny>
 HWY_INLINE void add_group(const float* HWY_RESTRICT left,
                           const std::uint32_t* HWY_RESTRICT left_pairs,
                           const float* HWY_RESTRICT right,
@@ -182,11 +236,12 @@ HWY_INLINE void add_group(const float* HWY_RESTRICT left,
   }
   Native up[kRows];
   Scale scales[kRows];
+  hn::Mask<Integers> any;
   IntegerVector totals[kRows];
   HWY_UNROLL(4)
   for (int r = 0; r < kRows; ++r) {
-    scales[r] = scale_of(pairs[r], sums[r]);
-    up[r] = power_of_two(hn::Sub(hn::Set(integers, kCore.bits), scales[r].largest));
+    scales[r] = scale_of<kCore.bits, kTiny>(pairs[r], sums[r]);
+    up[r] = hn::BitCast(d, scales[r].up);
     totals[r] =
         cut_lanes(hn::Mul(hn::Mul(hn::LoadU(d, right), hn::Set(d, left[r * kChunkTerms])), up[r]));
   }
@@ -199,75 +254,81 @@ HWY_INLINE void add_group(const float* HWY_RESTRICT left,
       totals[r] = hn::Add(totals[r], cut_lanes(hn::Mul(product, up[r])));
     }
   }
+  Native next[kRows];
   HWY_UNROLL(4)
   for (int r = 0; r < kRows; ++r) {
-    auto slow = scales[r].slow;
     if constexpr (kGroup == kMostGroup)
-      slow = hn::Or(slow, hn::Gt(hn::Abs(totals[r]), hn::Set(integers, kFastSum)));
+      scales[r].slow =
+          hn::Or(scales[r].slow, hn::Gt(hn::Abs(totals[r]), hn::Set(integers, kFastSum)));
+    any = r == 0 ? scales[r].slow : hn::Or(any, scales[r].slow);
     const auto total = hn::Add(totals[r], cut_lanes(hn::Mul(sums[r], up[r])));
-    const Native down = power_of_two(hn::Sub(scales[r].largest, hn::Set(integers, kCore.bits)));
-    Native next = hn::Mul(cut_to_float(total), down);
-    if (HWY_UNLIKELY(!hn::AllFalse(integers, slow))) {
-      HWY_ALIGN float before[kNative], after[kNative];
-      std::uint8_t lanes[8] = {};
-      hn::StoreMaskBits(integers, slow, lanes);
-      hn::Store(sums[r], d, before);
-      hn::Store(next, d, after);
-      sum_slowly<kOrder>(lanes, left + r * kChunkTerms, right, before, after);
-      next = hn::Load(d, after);
-    }
-    sums[r] = next;
+    const auto down = hn::Sub(hn::Set(integers, 2 * kBias << 23), scales[r].up);
+    next[r] = hn::Mul(cut_to_float(total), hn::BitCast(d, down));
   }
+  if (HWY_UNLIKELY(!hn::AllFalse(integers, any)))
+    for (int r = 0; r < kRows; ++r)
+      next[r] = correct_slowly<kOrder>(scales[r], left + r * kChunkTerms, right, sums[r], next[r]);
+  HWY_UNROLL(4)
+  for (int r = 0; r < kRows; ++r) sums[r] = next[r];
 }
 
-// kSets sets of rows of left operands by a register of columns. Rows from `rows` on are not
-// written. While one set waits for its sums, there is another to add to.
+// kRows rows of left operands by a register of columns. Rows from `rows` on are not written.
 template <Bf16Order kOrder>
 HWY_NOINLINE void multiply_rows(const float* HWY_RESTRICT left,
                                 const std::uint32_t* HWY_RESTRICT left_pairs,
                                 const float* HWY_RESTRICT right,
                                 const std::uint32_t* HWY_RESTRICT right_pairs, std::int64_t terms,
-                                float* out, std::int64_t stride, std::int64_t rows) {
+                                bool tiny, float* out, std::int64_t stride, std::int64_t rows) {
   constexpr int kGroup = tensor_core_of(kOrder).group;
   const NativeTag d;
-  Native sums[kSets][kRows];
-  for (int i = 0; i < kSets * kRows; ++i)
-    sums[i / kRows][i % kRows] = i < rows ? hn::LoadU(d, out + i * stride) : hn::Zero(d);
-  for (std::int64_t first = 0; first < terms; first += kGroup) HWY_UNROLL(4)
-  for (int set = 0; set < kSets; ++set)
-    add_group<kOrder>(left + set * kRows * kChunkTerms + first,
-                      left_pairs + (set * kRows * kChunkTerms + first) / 2,
-                      right + first * kTileColumns, right_pairs + first / 2 * kTileColumns,
-                      sums[set]);
-  for (int i = 0; i < kSets * kRows && i < rows; ++i)
-    hn::StoreU(sums[i / kRows][i % kRows], d, out + i * stride);
+  Native sums[kRows];
+  for (int r = 0; r < kRows; ++r) {
+    sums[r] = r < rows ? hn::LoadU(d, out + r * stride) : hn::Zero(d);
+    const auto below = hn::Lt(hn::Abs(sums[r]), hn::Set(d, 0x1p-95f));
+    tiny = tiny || !hn::AllFalse(d, hn::And(below, hn::Ne(sums[r], hn::Zero(d))));
+  }
+  const auto add_groups = [&](auto is_tiny) {
+    for (std::int64_t first = 0; first < terms; first += kGroup)
+      add_group<kOrder, is_tiny()>(left + first, left_pairs + first / 2,
+                                   right + first * kTileColumns,
+                                   right_pairs + first / 2 * kTileColumns, sums);
+  };
+  if (tiny)
+    add_groups(std::true_type());
+  else
+    add_groups(std::false_type());
+  for (int r = 0; r < kRows && r < rows; ++r) hn::StoreU(sums[r], d, out + r * stride);
 }
 
-void expand_left(const TileProduct& p, std::int64_t first, std::int64_t runs, const Operands& to) {
+void expand_left(const TileProduct& p, std::int64_t first, std::int64_t runs, Operands& to) {
+  Least least;
   for (std::int64_t row = 0; row < p.rows; ++row) {
     const std::uint16_t* tile =
         p.left + row / kTileRows * p.left_stride + first * kTileValues + row % kTileRows * kBf16Run;
     for (std::int64_t run = 0; run < runs; ++run)
       expand_row(tile + run * kTileValues, to.left + row * kChunkTerms + run * kBf16Run,
-                 to.left_pairs + (row * kChunkTerms + run * kBf16Run) / 2);
+                 to.left_pairs + (row * kChunkTerms + run * kBf16Run) / 2, least);
   }
+  to.least_left = least.exponent();
 }
 void expand_right(const TileProduct& p, std::int64_t column, std::int64_t first, std::int64_t runs,
-                  const Operands& to) {
+                  Operands& to) {
+  Least least;
   for (std::int64_t i = 0; i < runs * kRunOctets; ++i) {
     const std::int64_t run = column * p.runs + first + i / kRunOctets;
     const std::uint16_t* octet = p.by_octets ? p.right[run * kRunOctets + i % kRunOctets]
                                              : p.right[run] + i % kRunOctets * kOctetValues;
     expand_octet(octet, to.right + i * kBf16Octet * kTileColumns,
-                 to.right_pairs + i * kBf16Octet / 2 * kTileColumns);
+                 to.right_pairs + i * kBf16Octet / 2 * kTileColumns, least);
   }
+  to.least_right = least.exponent();
 }
 
 template <Bf16Order kOrder>
 void multiply_in_order(const TileProduct& p, float* scratch) {
-  const Operands operands(scratch);
+  Operands operands(scratch);
   // Rows that a register's rows have beyond the last one.
-  const std::int64_t rows = (p.rows + kSets * kRows - 1) / (kSets * kRows) * (kSets * kRows);
+  const std::int64_t rows = (p.rows + kRows - 1) / kRows * kRows;
   for (std::int64_t row = p.rows; row < rows; ++row) {
     std::fill_n(operands.left + row * kChunkTerms, kChunkTerms, 0.0f);
     std::fill_n(operands.left_pairs + row * kChunkTerms / 2, kChunkTerms / 2, 0u);
@@ -280,11 +341,12 @@ void multiply_in_order(const TileProduct& p, float* scratch) {
     expand_left(p, first, runs, operands);
     for (std::int64_t column = 0; column < p.columns; ++column) {
       expand_right(p, column, first, runs, operands);
-      for (std::int64_t row = 0; row < p.rows; row += kSets * kRows)
+      const bool tiny = operands.least_left + operands.least_right - kBias < kLeastFast;
+      for (std::int64_t row = 0; row < p.rows; row += kRows)
         for (int i = 0; i < kTileColumns; i += kNative)
           multiply_rows<kOrder>(operands.left + row * kChunkTerms,
                                 operands.left_pairs + row * kChunkTerms / 2, operands.right + i,
-                                operands.right_pairs + i, runs * kBf16Run,
+                                operands.right_pairs + i, runs * kBf16Run, tiny,
                                 p.out[column] + row * p.out_stride + i, p.out_stride, p.rows - row);
     }
   }

@@ -343,7 +343,7 @@ void launch_pass(const Launch& launch, const WinogradLayer& s, const Pass& pass,
                          points};
     const unsigned across = blocks_of(columns.count, kTransformThreads);
     launch.begin("to points");
-    simt::launch(patch_points_kernel<kM, Source, PieceColumns>,
+    simt::launch(points_kernel<kM, PointsOf::kPatches, Source, PieceColumns>,
                  {.blocks = {across, static_cast<unsigned>(pass.depth)},
                   .threads = {kTransformThreads, 1, 1}},
                  launch.stream, source, columns);

@@ -80,30 +80,6 @@ struct SlotColumns {
   }
 };
 
-template <int kM, typename Source>
-__global__ void __launch_bounds__(kTransformThreads, transform_blocks(kM))
-    gradient_points_kernel(Source source, SlotColumns columns) {
-  const int local = static_cast<int>(blockIdx.x * kTransformThreads + threadIdx.x);
-  if (local >= columns.count) return;
-  const int channel = static_cast<int>(blockIdx.y), channels = static_cast<int>(gridDim.y);
-  Column column;
-  if (!columns.at(local, column)) return;
-  const bool whole_down = columns.down.is_whole(column.i),
-             whole_across = columns.across.is_whole(column.j);
-  const int top = static_cast<int>(columns.down.begin(column.i)),
-            left = static_cast<int>(columns.across.begin(column.j));
-  constexpr int kPoints = kM + 2;
-  float d[kPoints][kPoints];
-  source.template read<kM>(column, channel, top, left, d);
-  Transforms2d<kM>::a(d, whole_down, whole_across);
-#pragma unroll
-  for (int i = 0; i < kPoints; ++i)
-#pragma unroll
-    for (int j = 0; j < kPoints; ++j)
-      if ((i <= kM || whole_down) && (j <= kM || whole_across))
-        column.at(i * kPoints + j, channel, channels) = d[i][j];
-}
-
 // The sums at the points: sums[group][run][point][filter][channel].
 struct Sums {
   int axis, filters, channels;
@@ -469,12 +445,12 @@ void launch_plan(const Launch& launch, const Plan& plan, const Images& images,
       SlotColumns columns{slots, plan.down, plan.across, slots.count * slots.width * kLanes, 0};
       const unsigned across = blocks_of(columns.count, kTransformThreads);
       launch.begin("to points");
-      simt::launch(patch_points_kernel<kM, Images, SlotColumns>,
+      simt::launch(points_kernel<kM, PointsOf::kPatches, Images, SlotColumns>,
                    {.blocks = {across, static_cast<unsigned>(s.channels)},
                     .threads = {kTransformThreads, 1, 1}},
                    launch.stream, images, columns);
       columns.offset = std::int64_t{s.points()} * s.channels * slots.width * kLanes;
-      simt::launch(gradient_points_kernel<kM, Gradients>,
+      simt::launch(points_kernel<kM, PointsOf::kGradients, Gradients, SlotColumns>,
                    {.blocks = {across, static_cast<unsigned>(s.filters)},
                     .threads = {kTransformThreads, 1, 1}},
                    launch.stream, gradients, columns);

@@ -230,9 +230,11 @@ struct GradientSource {
   }
 };
 
-template <int kM, typename Source, typename Columns>
+// Of patches, or of the gradients to a tile's outputs.
+enum class PointsOf { kPatches, kGradients };
+template <int kM, PointsOf kOf, typename Source, typename Columns>
 __global__ void __launch_bounds__(kTransformThreads, transform_blocks(kM))
-    patch_points_kernel(Source source, Columns columns) {
+    points_kernel(Source source, Columns columns) {
   const int local = static_cast<int>(blockIdx.x * kTransformThreads + threadIdx.x);
   if (local >= columns.count) return;
   const int channel = static_cast<int>(blockIdx.y), channels = static_cast<int>(gridDim.y);
@@ -244,8 +246,13 @@ __global__ void __launch_bounds__(kTransformThreads, transform_blocks(kM))
             left = static_cast<int>(columns.across.begin(column.j));
   constexpr int kPoints = kM + 2;
   float d[kPoints][kPoints];
-  source.template read<kPoints>(column, channel, top, left, d);
-  Transforms2d<kM>::b(d, whole_down, whole_across);
+  if constexpr (kOf == PointsOf::kPatches) {
+    source.template read<kPoints>(column, channel, top, left, d);
+    Transforms2d<kM>::b(d, whole_down, whole_across);
+  } else {
+    source.template read<kM>(column, channel, top, left, d);
+    Transforms2d<kM>::a(d, whole_down, whole_across);
+  }
 #pragma unroll
   for (int i = 0; i < kPoints; ++i)
 #pragma unroll
