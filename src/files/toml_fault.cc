@@ -15,6 +15,7 @@ std::optional<TextFault> fault_before_parsing(std::string_view text) {
       "characters";
   constexpr const char* kLongKey =
       "a key with more than 16 dots; a recipe's have three at most, as in optimizer.group.1.name";
+  constexpr const char* kBrace = "not TOML: } may not follow [ or a comma";
   const auto beyond_ascii = [&](std::size_t i) {
     return static_cast<unsigned char>(text[i]) >= 0x80;
   };
@@ -25,6 +26,7 @@ std::optional<TextFault> fault_before_parsing(std::string_view text) {
   constexpr int kMostDots = 16;
   int dots = 0;  // of the key, where one stands here; no value has as many
   bool line_begins = true;
+  char last = 0;  // before this one, without white space and comments
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     if (beyond_ascii(i)) return TextFault{i, kStray};
@@ -37,6 +39,8 @@ std::optional<TextFault> fault_before_parsing(std::string_view text) {
           std::string_view("_-\"'").find(text[key]) == std::string_view::npos)
         return TextFault{key, "not TOML: expected the name of a table here, as in [optimizer]"};
     }
+    if (c == '}' && (last == '[' || last == ',')) return TextFault{i, kBrace};
+    if (std::string_view(" \t\r\n#").find(c) == std::string_view::npos) last = c;
     line_begins = c == '\n' || (line_begins && (c == ' ' || c == '\t'));
     if (c == '#') {
       while (i + 1 < text.size() && text[i + 1] != '\n') ++i;

@@ -270,13 +270,11 @@ void StoredFolder::take_over() {
 void StoredFolder::remove_unnamed() {
   std::set<std::string> named;
   for (const auto& [name, file] : state_.files) named.insert(key_of(address_, name, file));
-  while (true) {
-    const auto unnamed =
-        std::ranges::find_if(keys_, [&](const std::string& key) { return !named.contains(key); });
-    if (unnamed == keys_.end()) return;
-    store_->remove(*unnamed);
-    keys_.erase(unnamed);
-  }
+  std::erase_if(keys_, [&](const std::string& key) {
+    if (named.contains(key)) return false;
+    store_->remove(key);
+    return true;
+  });
 }
 
 void StoredFolder::open() {

@@ -169,8 +169,6 @@ TEST_P(Stored, tells_its_writer_soon_that_it_was_taken_over) {
 TEST_P(Stored, is_freed_of_what_was_sent_in_vain) {
   const auto first = machine("first");
   StoredFolder old_writer(address_, kQuick);
-  put_text(old_writer.folder() / "hashes", "1\n");
-  old_writer.publish_soon();
   const auto second = machine("second");
   {
     StoredFolder new_writer(address_, kQuick);

@@ -288,6 +288,16 @@ TEST(Recipe, a_table_without_a_name_is_an_error_with_its_place) {
   }
 }
 
+TEST(Recipe, a_brace_in_place_of_an_element_is_an_error_with_its_place) {
+  for (const char* wrong :
+       {"seed = [}\n", "seed = [ # [\n}]\n", "seed = [1, }\n", "seed = ['[', {a = 1}, }]\n"}) {
+    const std::string text = refusal(minimal_and(wrong));
+    EXPECT_EQ(text.find("x.toml:"), 0u) << text;
+    EXPECT_NE(text.find("} may not follow [ or a comma"), std::string::npos) << text;
+  }
+  EXPECT_EQ(parse_recipe(minimal_and("description = '[}'\n"), "x.toml").description, "[}");
+}
+
 // `names` names, joined by dots.
 std::string dotted(int names) {
   std::string key;
