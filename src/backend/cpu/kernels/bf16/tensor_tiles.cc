@@ -189,7 +189,8 @@ HWY_NOINLINE void sum_slowly(std::uint8_t const* lanes, const float* left, const
       });
 }
 
-// Sums of the lanes that the fast way cannot make. Of products and sums of zeros alone it is +0.
+// `next`, but sums by the rule in lanes that the fast way cannot make. Zeros alone are none of
+// these: their sum is +0 already.
 template <Bf16Order kOrder>
 HWY_INLINE Native correct_slowly(const Scale& scale, const float* left, const float* right,
                                  const Native& sums, const Native& next) {
@@ -198,14 +199,13 @@ HWY_INLINE Native correct_slowly(const Scale& scale, const float* left, const fl
   const auto nothing = hn::And(hn::Lt(scale.products, hn::Set(integers, kNothing)),
                                hn::RebindMask(integers, hn::Eq(sums, hn::Zero(d))));
   const auto slow = hn::AndNot(nothing, scale.slow);
+  if (hn::AllFalse(integers, slow)) return next;
+  std::uint8_t lanes[8] = {};
+  hn::StoreMaskBits(integers, slow, lanes);
   HWY_ALIGN float before[kNative], after[kNative];
-  hn::Store(hn::IfThenZeroElse(hn::RebindMask(d, nothing), next), d, after);
-  if (!hn::AllFalse(integers, slow)) {
-    std::uint8_t lanes[8] = {};
-    hn::StoreMaskBits(integers, slow, lanes);
-    hn::Store(sums, d, before);
-    sum_slowly<kOrder>(lanes, left, right, before, after);
-  }
+  hn::Store(sums, d, before);
+  hn::Store(next, d, after);
+  sum_slowly<kOrder>(lanes, left, right, before, after);
   return hn::Load(d, after);
 }
 
