@@ -1,7 +1,9 @@
 #include "backend/cpu/kernels/bf16/tensor_tiles.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
+#include <cstdint>
 #include <type_traits>
 
 #undef HWY_TARGET_INCLUDE
@@ -40,26 +42,6 @@ constexpr std::int32_t kBias = 127;
 constexpr std::int32_t kLeastFast = kBias - 95, kMostFast = kBias + 95;
 constexpr std::int32_t kFastSum = 0x7b000000;
 
-// Operands of a chunk, with room for both: values, and exponents in pairs.
-struct Operands {
-  float* left;                 // [32 rows][256 terms]
-  std::uint32_t* left_pairs;   // [32 rows][128]
-  float* right;                // [256 terms][16]
-  std::uint32_t* right_pairs;  // [128][16]
-  // Of the operands that are not zero, as exponents of left ones.
-  std::int32_t least_left = 0, least_right = 0;
-
-  explicit Operands(float* scratch)
-      : left(scratch),
-        left_pairs(in_memory<std::uint32_t>(left + kMostRows * kChunkTerms)),
-        right(scratch + kMostRows * kChunkTerms * 3 / 2),
-        right_pairs(in_memory<std::uint32_t>(right + kChunkTerms * kTileColumns)) {}
-  static constexpr std::int64_t floats() {
-    return (kMostRows + kTileColumns) * kChunkTerms * 3 / 2;
-  }
-};
-static_assert(Operands::floats() == tile_scratch(Bf16Order::kHopper, 1));
-
 // Of each half of a word.
 template <std::int32_t kMore>
 HWY_INLINE WordVector exponents_of(const WordVector& pairs) {
@@ -75,32 +57,63 @@ HWY_INLINE WordVector exponents_of(const WordVector& pairs) {
   return hn::BitCast(Words(), exponent);
 }
 
-// The least exponent of operands that are not zero.
-class Least {
+// Exponents of operands that are not zero, as those of left ones.
+struct Range {
+  std::int32_t least = 0;
+  bool finite = true;
+};
+class Sizes {
  public:
-  HWY_INLINE Least() : least_(hn::Set(Halves(), std::uint16_t{0xffff})) {}
+  HWY_INLINE Sizes()
+      : least_(hn::Set(Halves(), std::uint16_t{0xffff})), most_(hn::Zero(Halves())) {}
   HWY_INLINE void add(const WordVector& pairs) {
     const Halves d;
     const auto size = hn::And(hn::BitCast(d, pairs), hn::Set(d, std::uint16_t{0x7fff}));
     least_ = hn::Min(least_, hn::Sub(size, hn::Set(d, std::uint16_t{1})));  // 0 is the largest then
+    most_ = hn::Max(most_, size);
   }
-  HWY_INLINE std::int32_t exponent() const {
+  HWY_INLINE Range range() const {
     const Halves d;
-    HWY_ALIGN std::uint16_t sizes[2 * kNative];
-    hn::Store(least_, d, sizes);
-    return std::max((*std::min_element(sizes, sizes + 2 * kNative) + 1) >> 7, 1);
+    HWY_ALIGN std::uint16_t least[2 * kNative], most[2 * kNative];
+    hn::Store(least_, d, least);
+    hn::Store(most_, d, most);
+    return {std::max((*std::min_element(least, least + 2 * kNative) + 1) >> 7, 1),
+            *std::max_element(most, most + 2 * kNative) < 0x7f80};
   }
 
  private:
   using Halves = hn::Repartition<std::uint16_t, Words>;
-  hn::Vec<Halves> least_;
+  hn::Vec<Halves> least_, most_;
 };
 
-// Four pairs of terms of sixteen columns.
-HWY_INLINE void expand_octet(const std::uint16_t* octet, float* values, std::uint32_t* pairs,
-                             Least& least) {
+// Operands of a chunk, with room for both: values, and exponents in pairs.
+struct Operands {
+  float* left;                           // [32 rows][256 terms]
+  std::uint32_t* left_pairs;             // [32 rows][128]
+  float* right;                          // [256 terms][16]
+  std::uint32_t* right_pairs;            // [128][16]
+  std::uint32_t left_octets[kMostRows];  // bit i: whether octet i has a number that is not zero
+  std::uint32_t right_octets = 0;        // of the 16 columns together
+  Range left_range, right_range;
+
+  explicit Operands(float* scratch)
+      : left(scratch),
+        left_pairs(in_memory<std::uint32_t>(left + kMostRows * kChunkTerms)),
+        right(scratch + kMostRows * kChunkTerms * 3 / 2),
+        right_pairs(in_memory<std::uint32_t>(right + kChunkTerms * kTileColumns)) {}
+  static constexpr std::int64_t floats() {
+    return (kMostRows + kTileColumns) * kChunkTerms * 3 / 2;
+  }
+};
+static_assert(kChunkRuns * kRunOctets == 32);  // bits of a word
+static_assert(Operands::floats() == tile_scratch(Bf16Order::kHopper, 1));
+
+// Four pairs of terms of sixteen columns. Whether one of them is not zero.
+HWY_INLINE bool expand_octet(const std::uint16_t* octet, float* values, std::uint32_t* pairs,
+                             Sizes& sizes) {
   const Words d;
   const auto* words = reinterpret_cast<const std::uint32_t*>(octet);
+  auto all = hn::Zero(d);
   for (int pair = 0; pair < 4; ++pair)
     for (int i = 0; i < kTileColumns; i += kNative) {
       const auto both = hn::LoadU(d, words + pair * kTileColumns + i);
@@ -109,12 +122,15 @@ HWY_INLINE void expand_octet(const std::uint16_t* octet, float* values, std::uin
       hn::StoreU(hn::BitCast(NativeTag(), hn::And(both, hn::Set(d, 0xffff0000u))), NativeTag(),
                  to + kTileColumns);
       hn::StoreU(exponents_of<0>(both), d, pairs + pair * kTileColumns + i);
-      least.add(both);
+      sizes.add(both);
+      all = hn::Or(all, both);
     }
+  all = hn::And(all, hn::Set(d, 0x7fff7fffu));
+  return !hn::AllTrue(d, hn::Eq(all, hn::Zero(d)));
 }
-// The 32 terms of a row of a left tile.
-HWY_INLINE void expand_row(const std::uint16_t* row, float* values, std::uint32_t* pairs,
-                           Least& least) {
+// The 32 terms of a row of a left tile. Bit i: whether octet i has one that is not zero.
+HWY_INLINE std::uint32_t expand_row(const std::uint16_t* row, float* values, std::uint32_t* pairs,
+                                    Sizes& sizes) {
   const Words d;
   const hn::Rebind<std::uint16_t, Words> halves;
   for (int i = 0; i < kBf16Run; i += kNative)
@@ -125,8 +141,15 @@ HWY_INLINE void expand_row(const std::uint16_t* row, float* values, std::uint32_
   for (int i = 0; i < kBf16Run / 2; i += kNative) {
     const auto both = hn::LoadU(d, words + i);
     hn::StoreU(exponents_of<kBias>(both), d, pairs + i);
-    least.add(both);
+    sizes.add(both);
   }
+  std::uint32_t octets = 0;
+  for (int octet = 0; octet < kRunOctets; ++octet) {
+    std::uint32_t all = 0;
+    for (int i = 0; i < static_cast<int>(kBf16Octet) / 2; ++i) all |= words[octet * 4 + i];
+    octets |= static_cast<std::uint32_t>((all & 0x7fff7fffu) != 0) << octet;
+  }
+  return octets;
 }
 
 // Toward zero. Lanes beyond 32-bit integers are any number.
@@ -272,26 +295,30 @@ HWY_INLINE void add_group(const float* HWY_RESTRICT left,
   for (int r = 0; r < kRows; ++r) sums[r] = next[r];
 }
 
-// kRows rows of left operands by a register of columns. Rows from `rows` on are not written.
+// kRows rows of left operands by a register of columns, of the groups whose bits are set. The
+// products of the others are zeros, which add nothing: activations have many. Rows from `rows` on
+// are not written.
 template <Bf16Order kOrder>
 HWY_NOINLINE void multiply_rows(const float* HWY_RESTRICT left,
                                 const std::uint32_t* HWY_RESTRICT left_pairs,
                                 const float* HWY_RESTRICT right,
-                                const std::uint32_t* HWY_RESTRICT right_pairs, std::int64_t terms,
+                                const std::uint32_t* HWY_RESTRICT right_pairs, std::uint32_t groups,
                                 bool tiny, float* out, std::int64_t stride, std::int64_t rows) {
-  constexpr int kGroup = tensor_core_of(kOrder).group;
   const NativeTag d;
   Native sums[kRows];
   for (int r = 0; r < kRows; ++r) {
-    sums[r] = r < rows ? hn::LoadU(d, out + r * stride) : hn::Zero(d);
+    // 0 and zeros are +0, whatever their signs.
+    sums[r] = r < rows ? hn::Add(hn::LoadU(d, out + r * stride), hn::Zero(d)) : hn::Zero(d);
     const auto below = hn::Lt(hn::Abs(sums[r]), hn::Set(d, 0x1p-95f));
     tiny = tiny || !hn::AllFalse(d, hn::And(below, hn::Ne(sums[r], hn::Zero(d))));
   }
   const auto add_groups = [&](auto is_tiny) {
-    for (std::int64_t first = 0; first < terms; first += kGroup)
+    for (std::uint32_t rest = groups; rest != 0; rest &= rest - 1) {
+      const auto first = std::countr_zero(rest) * kBf16Octet;
       add_group<kOrder, is_tiny()>(left + first, left_pairs + first / 2,
                                    right + first * kTileColumns,
                                    right_pairs + first / 2 * kTileColumns, sums);
+    }
   };
   if (tiny)
     add_groups(std::true_type());
@@ -301,27 +328,44 @@ HWY_NOINLINE void multiply_rows(const float* HWY_RESTRICT left,
 }
 
 void expand_left(const TileProduct& p, std::int64_t first, std::int64_t runs, Operands& to) {
-  Least least;
+  Sizes sizes;
   for (std::int64_t row = 0; row < p.rows; ++row) {
     const std::uint16_t* tile =
         p.left + row / kTileRows * p.left_stride + first * kTileValues + row % kTileRows * kBf16Run;
+    to.left_octets[row] = 0;
     for (std::int64_t run = 0; run < runs; ++run)
-      expand_row(tile + run * kTileValues, to.left + row * kChunkTerms + run * kBf16Run,
-                 to.left_pairs + (row * kChunkTerms + run * kBf16Run) / 2, least);
+      to.left_octets[row] |=
+          expand_row(tile + run * kTileValues, to.left + row * kChunkTerms + run * kBf16Run,
+                     to.left_pairs + (row * kChunkTerms + run * kBf16Run) / 2, sizes)
+          << run * kRunOctets;
   }
-  to.least_left = least.exponent();
+  to.left_range = sizes.range();
 }
 void expand_right(const TileProduct& p, std::int64_t column, std::int64_t first, std::int64_t runs,
                   Operands& to) {
-  Least least;
+  Sizes sizes;
+  to.right_octets = 0;
   for (std::int64_t i = 0; i < runs * kRunOctets; ++i) {
     const std::int64_t run = column * p.runs + first + i / kRunOctets;
     const std::uint16_t* octet = p.by_octets ? p.right[run * kRunOctets + i % kRunOctets]
                                              : p.right[run] + i % kRunOctets * kOctetValues;
-    expand_octet(octet, to.right + i * kBf16Octet * kTileColumns,
-                 to.right_pairs + i * kBf16Octet / 2 * kTileColumns, least);
+    const bool any = expand_octet(octet, to.right + i * kBf16Octet * kTileColumns,
+                                  to.right_pairs + i * kBf16Octet / 2 * kTileColumns, sizes);
+    to.right_octets |= static_cast<std::uint32_t>(any) << i;
   }
-  to.least_right = least.exponent();
+  to.right_range = sizes.range();
+}
+
+// Bits of the first octets of groups that may have a product other than 0 in rows from `row` on.
+// Infinity by 0 is NaN.
+template <Bf16Order kOrder>
+std::uint32_t groups_of(const Operands& operands, std::int64_t row, std::int64_t octets) {
+  std::uint32_t some = 0;
+  for (int r = 0; r < kRows; ++r) some |= operands.left_octets[row + r];
+  some &= operands.right_octets;
+  if (!operands.left_range.finite || !operands.right_range.finite)
+    some = ~std::uint32_t{0} >> (kChunkRuns * kRunOctets - octets);
+  return tensor_core_of(kOrder).group == kBf16Octet ? some : (some | some >> 1) & 0x55555555u;
 }
 
 template <Bf16Order kOrder>
@@ -332,6 +376,7 @@ void multiply_in_order(const TileProduct& p, float* scratch) {
   for (std::int64_t row = p.rows; row < rows; ++row) {
     std::fill_n(operands.left + row * kChunkTerms, kChunkTerms, 0.0f);
     std::fill_n(operands.left_pairs + row * kChunkTerms / 2, kChunkTerms / 2, 0u);
+    operands.left_octets[row] = 0;
   }
   for (std::int64_t column = 0; !p.continues && column < p.columns; ++column)
     for (std::int64_t row = 0; row < p.rows; ++row)
@@ -341,13 +386,15 @@ void multiply_in_order(const TileProduct& p, float* scratch) {
     expand_left(p, first, runs, operands);
     for (std::int64_t column = 0; column < p.columns; ++column) {
       expand_right(p, column, first, runs, operands);
-      const bool tiny = operands.least_left + operands.least_right - kBias < kLeastFast;
-      for (std::int64_t row = 0; row < p.rows; row += kRows)
+      const bool tiny = operands.left_range.least + operands.right_range.least - kBias < kLeastFast;
+      for (std::int64_t row = 0; row < p.rows; row += kRows) {
+        const std::uint32_t groups = groups_of<kOrder>(operands, row, runs * kRunOctets);
         for (int i = 0; i < kTileColumns; i += kNative)
           multiply_rows<kOrder>(operands.left + row * kChunkTerms,
                                 operands.left_pairs + row * kChunkTerms / 2, operands.right + i,
-                                operands.right_pairs + i, runs * kBf16Run, tiny,
+                                operands.right_pairs + i, groups, tiny,
                                 p.out[column] + row * p.out_stride + i, p.out_stride, p.rows - row);
+      }
     }
   }
 }
