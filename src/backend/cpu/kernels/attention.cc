@@ -16,6 +16,7 @@ namespace HWY_NAMESPACE {
 
 inline constexpr int64_t kBlockQueries = 8;                // of a unit of work
 inline constexpr int kTogether = kRegisters == 1 ? 8 : 4;  // queries in registers
+inline constexpr int kVectors = kRegisters == 1 ? 2 : 1;   // of features, of each
 
 // The first `count` lanes of a, the others of b.
 HWY_INLINE V16 choose_first16(const V16& a, const V16& b, int64_t count) {
@@ -59,28 +60,48 @@ void all_products(const float* a, int64_t row, int64_t queries, const float* pac
 }
 
 // y[i][d] = a chain over the keys of row i, first_keys of them in the first row and `more` more in
-// each further one.
+// each further one: of kOnce vectors of features, or, of one, the first `count`.
+template <int kQueries, int kOnce>
+HWY_INLINE void weighted_columns(const float* p, int64_t p_row, int64_t first_keys, int64_t more,
+                                 const float* v, int64_t v_row, int64_t count, float* y,
+                                 int64_t y_row) {
+  const auto load = [&](int64_t j, int n) HWY_ATTR {
+    return kOnce == 1 ? load_some16(v + j * v_row, count) : load16(v + j * v_row + n * kLanes);
+  };
+  V16 sums[kQueries][kOnce];
+  HWY_UNROLL(8)
+  for (int i = 0; i < kQueries; ++i)
+    for (int n = 0; n < kOnce; ++n) sums[i][n] = zero16();
+  for (int64_t j = 0; j < first_keys; ++j) {
+    V16 t[kOnce];
+    HWY_UNROLL(2)
+    for (int n = 0; n < kOnce; ++n) t[n] = load(j, n);
+    HWY_UNROLL(8)
+    for (int i = 0; i < kQueries; ++i) {
+      const V16 weight = set16(p[i * p_row + j]);
+      HWY_UNROLL(2)
+      for (int n = 0; n < kOnce; ++n) sums[i][n] = fma16(weight, t[n], sums[i][n]);
+    }
+  }
+  for (int i = 0; i < kQueries; ++i)
+    for (int n = 0; n < kOnce; ++n) {
+      for (int64_t j = first_keys; j < first_keys + i * more; ++j)
+        sums[i][n] = fma16(set16(p[i * p_row + j]), load(j, n), sums[i][n]);
+      store_some16(y + i * y_row + n * kLanes, sums[i][n], count - n * kLanes);
+    }
+}
 template <int kQueries>
 HWY_INLINE void weighted_rows(const float* p, int64_t p_row, int64_t first_keys, int64_t more,
                               const float* v, int64_t v_row, int64_t features, float* y,
                               int64_t y_row) {
-  for (int64_t d = 0; d < features; d += kLanes) {
-    const int64_t count = features - d;
-    const auto load = [&](int64_t j) HWY_ATTR { return load_some16(v + j * v_row + d, count); };
-    V16 sums[kQueries];
-    HWY_UNROLL(8)
-    for (int i = 0; i < kQueries; ++i) sums[i] = zero16();
-    for (int64_t j = 0; j < first_keys; ++j) {
-      const V16 t = load(j);
-      HWY_UNROLL(8)
-      for (int i = 0; i < kQueries; ++i) sums[i] = fma16(set16(p[i * p_row + j]), t, sums[i]);
-    }
-    for (int i = 0; i < kQueries; ++i) {
-      for (int64_t j = first_keys; j < first_keys + i * more; ++j)
-        sums[i] = fma16(set16(p[i * p_row + j]), load(j), sums[i]);
-      store_some16(y + i * y_row + d, sums[i], count);
-    }
-  }
+  int64_t d = 0;
+  // Rows lie far apart: the more is read of each, the better.
+  for (; kVectors > 1 && d + kVectors * kLanes <= features; d += kVectors * kLanes)
+    weighted_columns<kQueries, kVectors>(p, p_row, first_keys, more, v + d, v_row, features - d,
+                                         y + d, y_row);
+  for (; d < features; d += kLanes)
+    weighted_columns<kQueries, 1>(p, p_row, first_keys, more, v + d, v_row, features - d, y + d,
+                                  y_row);
 }
 void all_weighted_rows(const float* p, int64_t p_row, int64_t queries, int64_t first_keys,
                        int64_t more, const float* v, int64_t v_row, int64_t features, float* y,
