@@ -5,6 +5,7 @@
 
 #include "backend/device.h"
 #include "base/words.h"
+#include "files/byte_text.h"
 
 namespace podium {
 
@@ -28,13 +29,20 @@ void add_placement_flags(CLI::App& command, Placement& placement) {
       ->check(at_least(0, std::numeric_limits<int>::max()), "NONNEGATIVE");
 }
 
-void add_input_threads_flag(CLI::App& command, Placement& placement) {
+void add_input_flags(CLI::App& command, Placement& placement) {
   command
       .add_option("--input-threads", placement.input_threads,
                   "Threads that prepare batches in advance, for cores without a worker; default: "
                   "each worker "
                   "prepares its own; where a GPU computes, up to 8 cores do")
       ->check(at_least(0, std::numeric_limits<int>::max()), "NONNEGATIVE");
+  command
+      .add_option_function<std::string>(
+          "--keep-decoded",
+          [&placement](const std::string& text) { placement.keep_decoded = parse_bytes(text); },
+          "Memory, as in 64GiB, for examples that are decoded when they are read, so that they are "
+          "in the first epoch alone; those that come first are kept; default: none")
+      ->type_name("SIZE");
 }
 
 void add_data_dir_flag(CLI::App& command, std::string& data_dir) {

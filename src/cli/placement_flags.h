@@ -10,7 +10,7 @@ namespace podium {
 
 void add_placement_flags(CLI::App& command, Placement& placement);
 // For commands that train.
-void add_input_threads_flag(CLI::App& command, Placement& placement);
+void add_input_flags(CLI::App& command, Placement& placement);
 void add_data_dir_flag(CLI::App& command, std::string& data_dir);
 
 }  // namespace podium

@@ -62,6 +62,11 @@ TEST_F(OwnPictures, of_a_folder_are_indexed_shown_trained_on_and_predicted) {
   EXPECT_CONTAINS(done({"data", "verify", "folder:photos"}), "28 of 28 pictures decode");
   EXPECT_CONTAINS(done({"data", "show", "folder:photos"}), "26 pictures to train");
   done(train("folder:photos", "run", {"--steps", "4"}));
+  done(train("folder:photos", "kept", {"--steps", "4", "--keep-decoded", "1MiB"}));
+  EXPECT_EQ(read("kept/hashes.jsonl"), read("run/hashes.jsonl"));
+  expect_refusal(podium({"train", "mnist", "data=glyphs", "--keep-decoded", "1MiB"}), 2,
+                 {"--keep-decoded"});
+  expect_refusal(podium({"show", "folder:photos", "--keep-decoded", "much"}), 2, {"much"});
   // The contents of a copy are the same.
   const auto contents = [&](const std::string& data) {
     return nlohmann::json::parse(done({"data", "verify", data, "--json"}))["contents"];

@@ -328,7 +328,7 @@ void add_bench_command(CLI::App& app, CommandLine& line) {
                    "Number of steps to time; default: as many as take ten seconds, 3 to 200")
       ->check(at_least(1), "POSITIVE");
   add_data_dir_flag(*recipe, arguments->data_dir);
-  add_input_threads_flag(*recipe, arguments->placement);
+  add_input_flags(*recipe, arguments->placement);
   auto data = std::make_shared<BenchDataArguments>();
   CLI::App* pictures = add_command(
       *bench, line, "data", "Times what a core does with the photographs of a recipe",

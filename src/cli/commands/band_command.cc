@@ -179,7 +179,7 @@ void add_band_command(CLI::App& app, CommandLine& line) {
                       "Band file; default: that in --out, the one that came with Podium, or "
                       "runs/RECIPE-band/band.json");
   add_placement_flags(*command, arguments->placement);
-  add_input_threads_flag(*command, arguments->placement);
+  add_input_flags(*command, arguments->placement);
   add_data_dir_flag(*command, arguments->data_dir);
   command->add_flag("--json", arguments->json, "Write JSON");
 }

@@ -84,7 +84,7 @@ void add_inspect_command(CLI::App& app, CommandLine& line) {
       "more memory");
   add_force_flag(*command, arguments->force);
   add_placement_flags(*command, arguments->placement);
-  add_input_threads_flag(*command, arguments->placement);
+  add_input_flags(*command, arguments->placement);
   add_data_dir_flag(*command, arguments->data_dir);
 }
 

@@ -358,7 +358,7 @@ void add_show_command(CLI::App& app, CommandLine& line) {
                   [arguments] { return show(*arguments); });
   add_recipe_arguments(*command, arguments->recipe);
   add_placement_flags(*command, arguments->placement);
-  add_input_threads_flag(*command, arguments->placement);
+  add_input_flags(*command, arguments->placement);
   command
       ->add_option("--ranks", arguments->ranks, "Number of ranks, each with --workers; default: 1")
       ->check(at_least(1, std::numeric_limits<int>::max()), "POSITIVE");

@@ -229,7 +229,7 @@ void add_train_command(CLI::App& app, CommandLine& line) {
       "--prometheus", arguments->trackers.prometheus,
       "File (.prom) for the newest values of the run, for Prometheus' node exporter");
   add_placement_flags(*command, arguments->run.placement);
-  add_input_threads_flag(*command, arguments->run.placement);
+  add_input_flags(*command, arguments->run.placement);
   add_data_dir_flag(*command, arguments->run.data_dir);
   command
       ->add_option("--steps", arguments->run.stop_steps,

@@ -292,7 +292,7 @@ void add_verify_command(CLI::App& app, CommandLine& line) {
   command->add_option("--identity", arguments->identity, "Which of the signers it must be")
       ->needs(signers);
   add_placement_flags(*command, arguments->placement);
-  add_input_threads_flag(*command, arguments->placement);
+  add_input_flags(*command, arguments->placement);
   add_data_dir_flag(*command, arguments->data_dir);
   command->add_flag("--json", arguments->json, "Write one JSON object");
 }

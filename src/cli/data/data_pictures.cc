@@ -78,8 +78,8 @@ Decoded decode_all(const Records& records) {
           hashes[static_cast<std::size_t>(i)] =
               hash_append(static_cast<std::uint64_t>(records.label(i)), hash_bytes(bytes));
           PictureReader reader(bytes, records.name(i));
-          reader.decode_all(memory);
-          decoded += reader.height() * reader.width();
+          reader.decode_all(reader.size().most_eighths(), memory);
+          decoded += reader.size().height * reader.size().width;
           if (const std::string problem = records.problem(i); !problem.empty())
             own.push_back({i, cat(records.name(i), ": ", problem)});
         } catch (const BadPicture& error) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
@@ -11,7 +12,7 @@
 
 namespace podium {
 
-void plan_example(const PictureReader& reader, const CropOptions& options, const ExampleKey* key,
+void plan_example(const PictureSize& picture, const CropOptions& options, const ExampleKey* key,
                   ExamplePlan& plan) {
   const std::int64_t size = options.size;
   // Of the picture at the size at which it is decoded.
@@ -22,15 +23,15 @@ void plan_example(const PictureReader& reader, const CropOptions& options, const
                      first, size, to);
   };
   if (key != nullptr && options.random) {
-    const PictureArea crop = random_crop(options, *key, reader.height(), reader.width());
-    plan.eighths = reader.eighths_for(crop.height, crop.width, size, size);
+    const PictureArea crop = random_crop(options, *key, picture.height, picture.width);
+    plan.eighths = picture.eighths_for(crop.height, crop.width, size, size);
     axis(crop.top, crop.height, size, 0, plan.rows);
     axis(crop.left, crop.width, size, 0, plan.columns);
   } else {
-    const CentreCrop crop = centre_crop(options, reader.height(), reader.width());
-    plan.eighths = reader.most_eighths();
-    axis(0, reader.height(), crop.height, crop.top, plan.rows);
-    axis(0, reader.width(), crop.width, crop.left, plan.columns);
+    const CentreCrop crop = centre_crop(options, picture.height, picture.width);
+    plan.eighths = picture.most_eighths();
+    axis(0, picture.height, crop.height, crop.top, plan.rows);
+    axis(0, picture.width, crop.width, crop.left, plan.columns);
   }
   plan.area = {plan.rows.begin, plan.columns.begin, plan.rows.end - plan.rows.begin,
                plan.columns.end - plan.columns.begin};
@@ -41,7 +42,7 @@ void make_example(std::span<const std::uint8_t> file, const std::string& name,
   thread_local PicturePixels pixels;
   thread_local ExamplePlan plan;
   PictureReader reader(file, name);
-  plan_example(reader, options, key, plan);
+  plan_example(reader.size(), options, key, plan);
   reader.decode(plan.eighths, plan.area, pixels);
   resize(pixels, plan.rows, plan.columns, out);
 }
@@ -74,15 +75,52 @@ std::int64_t PictureSource::skipped() const {
   return std::ssize(skipped_);
 }
 
+// An area of a decoded picture has the bytes of the picture when it is decoded alone.
+void PictureSource::read_record(std::int64_t index, const ExampleKey* key,
+                                std::uint8_t* out) const {
+  thread_local std::vector<std::uint8_t> bytes;
+  thread_local PicturePixels pixels;
+  thread_local ExamplePlan plan;
+  const std::optional<PictureSize> known = decoded_.size_of(index);
+  if (known) {
+    plan_example(*known, crop_, key, plan);
+    if (decoded_.read(index, plan.eighths, plan.area, pixels))
+      return resize(pixels, plan.rows, plan.columns, out);
+  }
+  records_->read(index, bytes);
+  if (!decoded_.has_room() || !keep(index, key, bytes))
+    return make_example(bytes, records_->name(index), crop_, key, out);
+  return read_record(index, key, out);
+}
+
+bool PictureSource::keep(std::int64_t index, const ExampleKey* key,
+                         std::span<const std::uint8_t> file) const {
+  constexpr std::int64_t kMostPixels = std::int64_t{1} << 24;
+  try {
+    PictureReader reader(file, records_->name(index));
+    ExamplePlan plan;
+    plan_example(reader.size(), crop_, key, plan);
+    if (reader.size().height * reader.size().width > kMostPixels) return false;
+    PicturePixels pixels;
+    reader.decode_all(plan.eighths, pixels);
+    return decoded_.keep(index, reader.size(), plan.eighths, pixels);
+  } catch (const BadPicture&) {
+    return false;  // It may be damaged only where this example does not look.
+  }
+}
+
+bool PictureSource::keep_decoded(std::int64_t bytes) const {
+  decoded_.allow(bytes);
+  return true;
+}
+
 ImageSource::Example PictureSource::read_image(std::int64_t index, const ExampleKey* key,
                                                std::uint8_t* out) const {
   PODIUM_CHECK(index >= 0 && index < count, index);
-  thread_local std::vector<std::uint8_t> bytes;
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t at = (index + i) % count;
     try {
-      records_->read(at, bytes);
-      make_example(bytes, records_->name(at), crop_, key, out);
+      read_record(at, key, out);
       return {out, records_->label(at)};
     } catch (const BadPicture& problem) {
       if (key == nullptr || !bad_.skip) {

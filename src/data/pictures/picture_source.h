@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "data/pictures/decoded_pictures.h"
 #include "data/pictures/formats/picture.h"
 #include "data/pictures/image_source.h"
 #include "data/pictures/prepare/crop.h"
@@ -39,16 +40,21 @@ class PictureSource final : public ImageSource {
   std::string identity(StopToken stop) const override;
   std::int64_t memory_bytes() const override { return records_->memory_bytes(); }
   bool is_slow() const override { return true; }
+  bool keep_decoded(std::int64_t bytes) const override;
 
   // How many different pictures have been passed over.
   std::int64_t skipped() const;
 
  private:
+  void read_record(std::int64_t index, const ExampleKey* key, std::uint8_t* out) const;
+  // Whether the picture is kept now, as this example needs it.
+  bool keep(std::int64_t index, const ExampleKey* key, std::span<const std::uint8_t> file) const;
   void pass_over(std::int64_t index, const std::string& problem) const;
 
   std::shared_ptr<const Records> records_;
   CropOptions crop_;
   BadPictures bad_;
+  mutable DecodedPictures decoded_;
   mutable std::mutex mutex_;
   mutable std::set<std::int64_t> skipped_;
 };
@@ -60,7 +66,7 @@ struct ExamplePlan {
   ResizeAxis rows, columns;
 };
 // As training sees it, with a key and if the options say so, or as evaluation does.
-void plan_example(const PictureReader& reader, const CropOptions& options, const ExampleKey* key,
+void plan_example(const PictureSize& picture, const CropOptions& options, const ExampleKey* key,
                   ExamplePlan& plan);
 
 // Makes an example [3, size, size] of an encoded picture: as training sees it, with a key and if

@@ -79,6 +79,9 @@ class Source {
   virtual std::int64_t memory_bytes() const = 0;
   // Whether reading an example is so expensive that threads should do it ahead of the steps.
   virtual bool is_slow() const { return false; }
+  // Allows it so many bytes more, for what it decodes and needs again in the next epoch. False if
+  // it decodes nothing. Thread-safe.
+  virtual bool keep_decoded(std::int64_t /*bytes*/) const { return false; }
   virtual VisitOrder order() const { return VisitOrder::kShuffled; }
   // The lengths to which examples are filled up in training, ascending: that of a batch is the
   // least which holds its examples, and the last one is that of fields(). Empty: all are alike. A

@@ -37,6 +37,8 @@ struct Placement {
   // slow to read there is one for each computing thread, and with a device of its own (a GPU) there
   // are as many as the host has further cores, up to 8.
   int input_threads = 0;
+  // Bytes for what is decoded of the data, kept from one epoch to the next.
+  std::int64_t keep_decoded = 0;
   std::string backend;  // empty: the default
   // Of a backend for GPUs: those of the host that this process uses, in this order; empty: all, or,
   // of several processes on the host, one for each.

@@ -277,6 +277,18 @@ void Trainer::State::take_data(std::shared_ptr<const Source> train,
   train->require_usable("the training set");
   its_held_out->require_usable("the held-out set");
   require_same_fields(*train, *its_held_out);
+  if (placement.keep_decoded > 0) {
+    // Each set has its share.
+    const double share = static_cast<double>(train->examples()) /
+                         static_cast<double>(train->examples() + its_held_out->examples());
+    const auto of_train =
+        static_cast<std::int64_t>(share * static_cast<double>(placement.keep_decoded));
+    PODIUM_REQUIRE(
+        train->keep_decoded(of_train) &&
+            its_held_out->keep_decoded(placement.keep_decoded - of_train),
+        ExitCode::kUsage,
+        "--keep-decoded is for data that are decoded when they are read; this run's are not");
+  }
   train = prepared(std::move(train), {recipe.augment, recipe.normalise});
   held_out = prepared(std::move(its_held_out), {{}, recipe.normalise});
   loader = std::make_shared<const Loader>(

@@ -242,7 +242,7 @@ MemoryUse Trainer::State::shared_memory() const {
   // Before, and after both times; what another backend computes beside the steps was computed from
   // the second, and it reads a third.
   if (recipe.audit_every_steps != 0) use.checkpoint *= recipe.audit_backend == "none" ? 3 : 5;
-  use.data = data.bytes();
+  use.data = data.bytes() + placement.keep_decoded;
   return use;
 }
 

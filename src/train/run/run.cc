@@ -236,8 +236,8 @@ RunResult run_untraced(const Recipe& recipe, const Model& model, const RunOption
     throw;
   }
   MemoryUse planned = trainer.memory_use();
-  // These were there when the program was measured.
-  if (options.data.train || has_files(recipe)) planned.data = 0;
+  // The others were there when the program was measured.
+  if (options.data.train || has_files(recipe)) planned.data = options.placement.keep_decoded;
   if (run.folder)
     record_outcome(run.folder->dir(), {.to_step = result.steps,
                                        .seconds = result.seconds,

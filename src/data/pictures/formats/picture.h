@@ -29,6 +29,19 @@ inline constexpr std::int64_t kMostWholePixels = std::int64_t{1} << 26,
 void require_picture_size(const std::string& name, std::int64_t height, std::int64_t width,
                           bool scales);
 
+// What is known of a picture before it is decoded.
+struct PictureSize {
+  std::int64_t height = 0, width = 0;
+  bool scales = false;  // a JPEG, of which fewer pixels may be decoded
+  // In eighths of its size, the most at which it is decoded: 8, or 4 where it is huge.
+  int most_eighths() const { return height * width <= kMostWholePixels ? 8 : 4; }
+  // The smallest of 1, 2, 4 and 8 eighths, but most_eighths() at most, at which an area of
+  // `area_height` x `area_width` still has at least `least_height` x `least_width` pixels. 8 for
+  // PNG.
+  int eighths_for(std::int64_t area_height, std::int64_t area_width, std::int64_t least_height,
+                  std::int64_t least_width) const;
+};
+
 // Whole pixels of a picture.
 struct PictureArea {
   std::int64_t top = 0, left = 0, height = 0, width = 0;
@@ -60,26 +73,19 @@ class PictureReader {
   PictureReader(const PictureReader&) = delete;
   PictureReader& operator=(const PictureReader&) = delete;
 
-  std::int64_t height() const { return height_; }
-  std::int64_t width() const { return width_; }
-  // In eighths of its size, the most at which it is decoded: 8, or 4 where it is huge.
-  int most_eighths() const { return height_ * width_ <= kMostWholePixels ? 8 : 4; }
+  const PictureSize& size() const { return size_; }
   // What decoding it takes at most.
   std::int64_t decoding_bytes() const;
-  // The smallest of 1, 2, 4 and 8 eighths, but most_eighths() at most, at which an area of
-  // `height` x `width` still has at least `least_height` x `least_width` pixels. 8 for PNG.
-  int eighths_for(std::int64_t height, std::int64_t width, std::int64_t least_height,
-                  std::int64_t least_width) const;
   // `wanted` is of the picture at this size. To be called once. Throws BadPicture.
   void decode(int eighths, const PictureArea& wanted, PicturePixels& pixels);
-  // All of it, at most_eighths().
-  void decode_all(PicturePixels& pixels);
+  // All of it.
+  void decode_all(int eighths, PicturePixels& pixels);
 
  private:
   struct Formats;
   std::string name_;
   std::unique_ptr<Formats> formats_;
-  std::int64_t height_ = 0, width_ = 0;
+  PictureSize size_;
 };
 
 // What decodes pictures, as a run's identity states it: "libjpeg-turbo 2.1.5, libpng 1.6.39".

@@ -44,7 +44,7 @@ Bytes decoded_pixels(const Bytes& file, int eighths, const PictureArea& area) {
 
 PictureArea whole(const Bytes& file, int eighths) {
   const PictureReader reader(file, "picture");
-  return {0, 0, (reader.height() * eighths + 7) / 8, (reader.width() * eighths + 7) / 8};
+  return {0, 0, (reader.size().height * eighths + 7) / 8, (reader.size().width * eighths + 7) / 8};
 }
 
 std::string picture_error(const Bytes& file) {
@@ -132,7 +132,7 @@ TEST(Picture, a_part_has_the_pixels_of_the_whole_at_every_scale) {
                            "grey.jpg", "cmyk.jpg", "colour.png", "grey.png"}) {
     const Bytes file = picture_sample(name);
     for (const int eighths : {8, 4, 2, 1}) {
-      if (PictureReader(file, name).eighths_for(1 << 20, 1 << 20, 1, 1) != 1 && eighths != 8)
+      if (PictureReader(file, name).size().eighths_for(1 << 20, 1 << 20, 1, 1) != 1 && eighths != 8)
         continue;  // PNG
       const PictureArea all = whole(file, eighths);
       const Bytes full = decoded_pixels(file, eighths, all);
@@ -167,10 +167,10 @@ TEST(Picture, grey_becomes_three_equal_channels) {
 TEST(Picture, the_scale_leaves_a_crop_as_many_pixels_as_are_wanted) {
   const Bytes file = picture_sample("colour-420.jpg");
   const PictureReader reader(file, "picture");
-  EXPECT_EQ(reader.eighths_for(448, 448, 224, 224), 4);
-  EXPECT_EQ(reader.eighths_for(447, 448, 224, 224), 8);
-  EXPECT_EQ(reader.eighths_for(1792, 1792, 224, 224), 1);
-  EXPECT_EQ(reader.eighths_for(100, 100, 224, 224), 8);
+  EXPECT_EQ(reader.size().eighths_for(448, 448, 224, 224), 4);
+  EXPECT_EQ(reader.size().eighths_for(447, 448, 224, 224), 8);
+  EXPECT_EQ(reader.size().eighths_for(1792, 1792, 224, 224), 1);
+  EXPECT_EQ(reader.size().eighths_for(100, 100, 224, 224), 8);
 }
 
 // Of one colour, with a baseline JPEG of this size.
@@ -195,7 +195,7 @@ Bytes with_size(Bytes file, int height, int width) {
 TEST(Picture, huge_pictures_are_decoded_at_half_their_sides_by_a_rule_of_their_size_alone) {
   const Bytes plain = picture_sample("colour-420.jpg");
   const auto eighths = [&](int height, int width) {
-    return PictureReader(with_size(plain, height, width), "picture").most_eighths();
+    return PictureReader(with_size(plain, height, width), "picture").size().most_eighths();
   };
   EXPECT_EQ(eighths(8192, 8192), 8);
   EXPECT_EQ(eighths(8192, 8193), 4);
@@ -205,9 +205,11 @@ TEST(Picture, huge_pictures_are_decoded_at_half_their_sides_by_a_rule_of_their_s
   EXPECT_CONTAINS(picture_error(with_size(picture_sample("progressive.jpg"), 8192, 8193)),
                   "more than the 67108864 allowed in a PNG or progressive JPEG; make it smaller");
   // Where it is asked for less than that, no more is decoded_pixels than before.
-  EXPECT_EQ(PictureReader(with_size(plain, 16384, 16384), "p").eighths_for(16384, 16384, 224, 224),
-            1);
-  EXPECT_EQ(PictureReader(with_size(plain, 16384, 16384), "p").eighths_for(300, 300, 224, 224), 4);
+  EXPECT_EQ(
+      PictureReader(with_size(plain, 16384, 16384), "p").size().eighths_for(16384, 16384, 224, 224),
+      1);
+  EXPECT_EQ(
+      PictureReader(with_size(plain, 16384, 16384), "p").size().eighths_for(300, 300, 224, 224), 4);
 }
 
 TEST(Picture, evaluation_sees_the_middle_of_a_huge_picture) {

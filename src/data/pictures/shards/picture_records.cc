@@ -189,7 +189,8 @@ std::vector<std::string> PictureRecords::decoding_problems(const CropOptions& cr
     const auto i = std::ranges::lower_bound(records_, record) - records_.begin();
     read(i, bytes);
     try {
-      PictureReader(bytes, name(i)).decode_all(pixels);
+      PictureReader reader(bytes, name(i));
+      reader.decode_all(reader.size().most_eighths(), pixels);
     } catch (const BadPicture&) {
       // It may be damaged only where evaluation does not look.
       std::vector<std::uint8_t> example(static_cast<std::size_t>(3 * crop.size * crop.size));

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <set>
 #include <thread>
 #include <utility>
@@ -394,6 +395,64 @@ TEST_F(Shards, are_read_once_in_an_epoch_that_is_interrupted_whoever_reads_them)
       EXPECT_EQ(batches, expected) << data << " of " << ranks << " ranks";
     }
   }
+}
+
+// Of a set that reads its pictures anew, and of one that keeps so many bytes of them: examples of
+// epochs 0 and 1, then of the evaluation. How often that reads each in epoch 1, and then.
+struct KeptReads {
+  std::vector<int> in_epoch, in_evaluation;
+};
+KeptReads expect_equal_when_kept(const PictureSource& all, std::int64_t bytes) {
+  const auto counted = std::make_shared<const Counted>(all.records());
+  const PictureSource kept(counted, all.crop(), {.skip = true, .limit = 9});
+  EXPECT_TRUE(kept.keep_decoded(bytes));
+  std::vector<std::uint8_t> expected(static_cast<std::size_t>(all.image_bytes())), found(expected);
+  std::vector<int> before(static_cast<std::size_t>(all.count)), after(before);
+  const auto read = [&](const ExampleKey* key, std::int64_t i) {
+    std::ranges::fill(found, std::uint8_t{0});
+    const auto a = all.read_image(i, key, expected.data()),
+               b = kept.read_image(i, key, found.data());
+    EXPECT_EQ(a.label, b.label) << i;
+    EXPECT_EQ(found, expected) << i << (key == nullptr ? " in evaluation" : "");
+  };
+  std::vector<std::vector<int>> reads = {counted->reads()};
+  for (const std::int64_t epoch : {0, 1, 2}) {
+    for (std::int64_t i = 0; i < all.count; ++i) {
+      const ExampleKey key{7, epoch, i};
+      read(epoch == 2 ? nullptr : &key, i);
+    }
+    reads.push_back(counted->reads());
+  }
+  EXPECT_EQ(all.skipped(), kept.skipped());
+  const auto since = [&](std::size_t epoch) {
+    std::vector<int> own = reads[epoch + 1];
+    for (std::size_t i = 0; i < own.size(); ++i) own[i] -= reads[epoch][i];
+    return own;
+  };
+  return {since(1), since(2)};
+}
+
+TEST_F(Shards, keep_what_they_decode_where_there_is_room_and_give_the_same_bytes) {
+  put_tar("a.tar", 12);
+  put_tar("b.tar", 12, 12, "colour-444.jpg");
+  AugmentOptions augment;
+  augment.crop = "random-resized";
+  PictureOptions large = options();
+  large.size = large.resize = 128;  // so that all are decoded at their full size
+  const Pictures pictures = open_pictures("tar", large, augment, "");
+  const auto count = static_cast<std::size_t>(pictures.train->count);
+  const auto sum = [](const std::vector<int>& reads) {
+    return std::accumulate(reads.begin(), reads.end(), 0);
+  };
+  const KeptReads all = expect_equal_when_kept(*pictures.train, 1 << 24);
+  EXPECT_EQ(all.in_epoch, std::vector<int>(count, 0));
+  EXPECT_EQ(all.in_evaluation, std::vector<int>(count, 0));
+  const KeptReads none = expect_equal_when_kept(*pictures.train, 1);
+  EXPECT_EQ(none.in_epoch, std::vector<int>(count, 1));
+  const KeptReads some = expect_equal_when_kept(*pictures.train, 100000);
+  EXPECT_GT(sum(some.in_epoch), 0);
+  EXPECT_LT(sum(some.in_epoch), static_cast<int>(count));
+  EXPECT_EQ(some.in_epoch, some.in_evaluation);
 }
 
 TEST_F(Shards, on_a_disk_that_answers_late_are_waited_for_and_the_run_says_so) {
