@@ -13,6 +13,7 @@
 #include "base/numerics/activation.h"
 #include "base/numerics/philox.h"
 #include "base/numerics/view.h"
+#include "ops/bf16.h"
 #include "ops/op_list.h"
 #include "ops/ops.h"
 
@@ -185,13 +186,18 @@ inline OpSample draw_loss(Draw& draw, bool with_gradient) {
   return sample;
 }
 
-// At times more rows than a run of a product has terms.
-inline OpSample draw_linear_loss(Draw& draw, bool with_gradient) {
-  const std::int64_t rows = draw.one_in(4) ? draw.in(250, 300) : draw.images(),
-                     classes = draw.in(1, 50), depth = draw.in(1, 12);
+// At times more rows than a backend takes at once.
+inline OpSample draw_linear_loss(Draw& draw, const OpDef& op) {
+  const bool bf16 = is_bf16(op);
+  SoftmaxCrossEntropyAttributes a{draw.one_in(2) ? 0.0f : draw.uniform(0, 0.9f)};
+  if (bf16) a.order = draw_order(draw);
+  std::int64_t rows = draw.images(), classes = draw.in(1, 50), depth = draw.in(1, 12);
+  if (draw.one_in(4) && !bf16) rows = draw.in(250, 300);
+  if (draw.one_in(6) && bf16) rows = draw.in(1020, 1060), classes = draw.in(1, 20), depth = 1;
   OpSample sample{
-      SoftmaxCrossEntropyAttributes{draw.one_in(2) ? 0.0f : draw.uniform(0, 0.9f)},
-      {f32(Shape{rows, depth}), f32(Shape{classes, depth}), {DType::kI32, Shape{rows}}}};
+      a, {f32(Shape{rows, depth}), f32(Shape{classes, depth}), {DType::kI32, Shape{rows}}}};
+  const bool with_gradient =
+      op.kind == OpKind::kLinearCrossEntropyGrad || op.kind == OpKind::kLinearCrossEntropyBf16Grad;
   if (with_gradient) sample.inputs.push_back(f32(Shape{rows}));
   return sample;
 }
@@ -280,8 +286,10 @@ inline OpSample draw_sample(const OpDef& op, Draw& draw) {
     }
     case OpKind::kSoftmaxCrossEntropy: return draw_loss(draw, false);
     case OpKind::kSoftmaxCrossEntropyGrad: return draw_loss(draw, true);
-    case OpKind::kLinearCrossEntropy: return draw_linear_loss(draw, false);
-    case OpKind::kLinearCrossEntropyGrad: return draw_linear_loss(draw, true);
+    case OpKind::kLinearCrossEntropy:
+    case OpKind::kLinearCrossEntropyGrad:
+    case OpKind::kLinearCrossEntropyBf16:
+    case OpKind::kLinearCrossEntropyBf16Grad: return draw_linear_loss(draw, op);
     case OpKind::kCorrect: return draw_loss(draw, false);
     case OpKind::kWeigh: {
       const Shape items{draw.in(1, 600)};

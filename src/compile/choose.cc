@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compile/fuse.h"
+#include "ops/bf16.h"
 #include "ops/ops.h"
 
 namespace podium {
@@ -49,10 +50,10 @@ const OpDef& of_bf16(const OpDef& op) {
 }
 
 // What a network of BF16 operands keeps between its operations: images and tokens, gradients to
-// these, and sums of them, which are the first so many results of an operation.
-std::size_t activations_of(const Node& node, const std::set<Value>& activations) {
-  const std::size_t rank = node.outputs[0].shape.rank();
-  if (rank != 2 && rank != 4) return 0;
+// these, and sums of them: whether this result of an operation is one.
+bool is_activation(const Node& node, std::size_t output, const std::set<Value>& activations) {
+  const std::size_t rank = node.outputs[output].shape.rank();
+  if (rank != 2 && rank != 4) return false;
   switch (node.op->kind) {
     case OpKind::kConv2dBf16:
     case OpKind::kConv2dBf16GradInput:
@@ -67,20 +68,21 @@ std::size_t activations_of(const Node& node, const std::set<Value>& activations)
     case OpKind::kLayerNorm:
     case OpKind::kLayerNormGrad:
     case OpKind::kAttention:
-    case OpKind::kRotary: return 1;
-    case OpKind::kAttentionGrad: return 3;
+    case OpKind::kRotary: return output == 0;
+    case OpKind::kAttentionGrad: return true;
+    case OpKind::kLinearCrossEntropyBf16Grad: return output == 1;
     case OpKind::kBatchNorm:
     case OpKind::kBatchNormGrad:
     case OpKind::kBatchNormInference:
-      return node.attributes.as<BatchNormAttributes>().defers ? 0 : 1;
+      return output == 0 && !node.attributes.as<BatchNormAttributes>().defers;
     // Whose terms are the rows is a gradient to weights.
-    case OpKind::kMatmulBf16: return node.attributes.as<MatmulAttributes>().transpose_a ? 0 : 1;
+    case OpKind::kMatmulBf16: return !node.attributes.as<MatmulAttributes>().transpose_a;
     // Parameters and gradients to them may have as many axes.
     case OpKind::kAdd:
     case OpKind::kMul:
     case OpKind::kScale:
       return std::ranges::any_of(node.inputs, [&](Value x) { return activations.contains(x); });
-    default: return 0;
+    default: return false;
   }
 }
 
@@ -135,11 +137,10 @@ class ActivationRounder {
     for (const Value value : node.inputs) inputs.push_back(moved_.at(value));
     const std::vector<Value> outputs =
         new_.add(*node.op, node.attributes, std::move(inputs), node.name);
-    const std::size_t activations = activations_of(node, activations_);
     for (std::size_t o = 0; o < outputs.size(); ++o) {
       const Value old{index, static_cast<std::int32_t>(o)};
       moved_[old] = outputs[o];
-      if (o >= activations) continue;
+      if (!is_activation(node, o, activations_)) continue;
       activations_.insert(old);
       if (read_.contains(old)) moved_[old] = new_.add1(round_bf16_op, {}, {outputs[o]}, node.name);
     }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "autodiff/gradients.h"
+#include "ops/bf16.h"
 #include "ops/ops.h"
 
 namespace podium {
@@ -156,15 +157,15 @@ Graph residual_block(Precision precision) {
 }
 
 // A block of a transformer.
-Graph transformer_block(Precision precision) {
-  constexpr std::int64_t kTokens = 6, kWidth = 8, kWords = 11;
+Graph transformer_block(Precision precision, std::int64_t words = 11) {
+  constexpr std::int64_t kTokens = 6, kWidth = 8;
   Graph graph;
   const auto parameter = [&](const char* name, const Shape& shape) {
     return graph.input(name, {DType::kF32, shape}, InputRole::kParameter);
   };
   const Value tokens = graph.input("tokens", {DType::kI32, {2, kTokens}}, InputRole::kBatch),
               labels = graph.input("labels", {DType::kI32, {2 * kTokens}}, InputRole::kBatch),
-              table = parameter("table", {kWords, kWidth}), gain = parameter("gain", {kWidth}),
+              table = parameter("table", {words, kWidth}), gain = parameter("gain", {kWidth}),
               w = parameter("w", {kWidth, kWidth}), bias = parameter("bias", {kWidth});
   const Value x = embedding(graph, tokens, table, "words");
   const Value normed = rms_norm(graph, x, gain, 1e-5f, "norm");
@@ -201,6 +202,13 @@ TEST(Choose, in_bf16_every_token_that_others_than_products_read_is_rounded_once)
   EXPECT_EQ(rounded_in(graph), expected);
   for (const NamedValue& output : graph.outputs())
     EXPECT_NE(graph.node(output.value).op, &round_bf16_op) << output.name;
+}
+
+TEST(Choose, in_bf16_the_gradient_that_a_loss_of_many_classes_makes_to_tokens_is_rounded) {
+  const Graph graph = transformer_block({Bf16Order::kHopper}, std::int64_t{1} << 21);
+  const std::vector<std::string> rounded = rounded_in(graph);
+  EXPECT_EQ(std::ranges::count(rounded, "linear_cross_entropy_bf16_grad head 1"), 1);
+  EXPECT_EQ(rounded.size(), rounded_in(transformer_block({Bf16Order::kHopper})).size());
 }
 
 TEST(Choose, in_bf16_every_image_that_others_than_products_read_is_rounded_once) {

@@ -12,9 +12,11 @@
 namespace podium {
 namespace {
 
-bool is_product(const Node& node, bool transpose_a, bool transpose_b) {
-  return node.op == &matmul_op &&
-         node.attributes == Attributes(MatmulAttributes{transpose_a, transpose_b});
+// Whether a node is a product of the kind `like`, of operands as they are or transposed.
+bool is_product(const Node& node, const Node& like, bool transpose_a, bool transpose_b) {
+  if (node.op != like.op || (node.op != &matmul_op && node.op != &matmul_bf16_op)) return false;
+  const Bf16Order order = like.attributes.as<MatmulAttributes>().order;
+  return node.attributes == Attributes(MatmulAttributes{transpose_a, transpose_b, order});
 }
 
 // The nodes of one loss, by number; of a gradient, all or none. The fused node stands where the
@@ -55,7 +57,8 @@ class Pass {
   }
 
   void find(std::int32_t logits) {
-    if (!is_product(node(logits), false, true) || node(logits).outputs[0].shape.elements() <= most_)
+    if (!is_product(node(logits), node(logits), false, true) ||
+        node(logits).outputs[0].shape.elements() <= most_)
       return;
     LinearLoss found{.logits = logits};
     for (const std::int32_t reader : readers(logits)) {
@@ -86,8 +89,8 @@ class Pass {
     for (const std::int32_t reader : readers(found.gradient)) {
       const Node& n = node(reader);
       if (n.inputs[0] != dlogits) return false;
-      const bool to_x = is_product(n, false, false) && n.inputs[1] == w && found.to_x < 0;
-      const bool to_w = is_product(n, true, false) && n.inputs[1] == x && found.to_w < 0;
+      const bool to_x = is_product(n, product, false, false) && n.inputs[1] == w && found.to_x < 0;
+      const bool to_w = is_product(n, product, true, false) && n.inputs[1] == x && found.to_w < 0;
       if (!to_x && !to_w) return false;
       (to_x ? found.to_x : found.to_w) = reader;
     }
@@ -125,11 +128,15 @@ class Pass {
     const Node &product = this->node(parts.logits), &loss = this->node(parts.loss);
     std::vector<Value> inputs = {product.inputs[0], product.inputs[1], loss.inputs[1]};
     const Value result{parts.loss, 0};
+    auto attributes = loss.attributes.as<SoftmaxCrossEntropyAttributes>();
+    attributes.order = product.attributes.as<MatmulAttributes>().order;
+    const bool bf16 = product.op == &matmul_bf16_op;
     if (parts.gradient < 0)
-      return put(linear_cross_entropy_op, loss.attributes, inputs, product.name, {result});
+      return put(bf16 ? linear_cross_entropy_bf16_op : linear_cross_entropy_op, attributes, inputs,
+                 product.name, {result});
     inputs.push_back(this->node(parts.gradient).inputs[2]);
-    return put(linear_cross_entropy_grad_op, loss.attributes, inputs, product.name,
-               {result, {parts.to_x, 0}, {parts.to_w, 0}});
+    return put(bf16 ? linear_cross_entropy_bf16_grad_op : linear_cross_entropy_grad_op, attributes,
+               inputs, product.name, {result, {parts.to_x, 0}, {parts.to_w, 0}});
   }
   // `results`: what the outputs are in the old graph.
   bool put(const OpDef& op, const Attributes& attributes, std::vector<Value> inputs,

@@ -5,8 +5,9 @@
 //   the same, its gradient to the logits, and the     linear_cross_entropy_grad, which makes the
 //     two matmuls that lead that on to x and w          loss as well
 //
-// It applies where nothing else reads the logits and their gradient, and where they are more than
-// kMostLogits. What reads the loss comes after the gradients then.
+// Of matmul_bf16, linear_cross_entropy_bf16. It applies where nothing else reads the logits and
+// their gradient, and where they are more than kMostLogits. What reads the loss comes after the
+// gradients then.
 #pragma once
 
 #include <cstdint>

@@ -27,12 +27,14 @@ bool has(const Graph& graph, const OpDef& op) {
 
 // relu(x) w^T, its mean cross-entropy with `labels`, and what a test adds.
 struct Network {
-  explicit Network(std::int64_t rows = kRows, std::int64_t classes = kClasses) {
+  explicit Network(std::int64_t rows = kRows, std::int64_t classes = kClasses,
+                   const OpDef& product = matmul_op, Bf16Order order = Bf16Order::kAmx) {
     x = graph.input("x", {DType::kF32, {rows, kDepth}}, InputRole::kBatch);
     w = graph.input("w", {DType::kF32, {classes, kDepth}}, InputRole::kParameter);
     labels = graph.input("labels", {DType::kI32, {rows}}, InputRole::kBatch);
     features = relu(graph, x, "features");
-    logits = matmul(graph, features, w, {.transpose_b = true}, "logits");
+    logits = graph.add1(product, MatmulAttributes{.transpose_b = true, .order = order},
+                        {features, w}, "logits");
     loss = softmax_cross_entropy(graph, logits, labels, 0.1f, "loss");
     graph.output("mean", batch_mean(graph, loss, "mean"));
   }
@@ -69,6 +71,26 @@ TEST(LinearLoss, and_its_gradients_are_one_operation) {
   of_weights.differentiate(
       of_weights.graph.input("weights", {DType::kF32, {kRows}}, InputRole::kBatch));
   EXPECT_TRUE(has(checked(of_weights.graph), linear_cross_entropy_grad_op));
+}
+
+// In BF16, gradients are derived before products become those of BF16.
+TEST(LinearLoss, of_bf16_has_the_order_of_its_products) {
+  const Graph alone = checked(Network(kRows, kClasses, matmul_bf16_op, Bf16Order::kAmpere).graph);
+  EXPECT_EQ(operations(alone), (Operations{"activate", "linear_cross_entropy_bf16", "batch_mean"}));
+  Network n;
+  n.differentiate(fill(n.graph, Shape{kRows}, 0.5f));
+  const auto in_bf16 = [&](Bf16Order other) {
+    return with_changed_nodes(n.graph, [&](std::int32_t, Node& node) {
+      if (node.op != &matmul_op) return;
+      auto a = node.attributes.as<MatmulAttributes>();
+      a.order = a.transpose_a ? other : Bf16Order::kHopper;
+      node.op = &matmul_bf16_op, node.attributes = a;
+    });
+  };
+  const Graph fused = checked(in_bf16(Bf16Order::kHopper));
+  EXPECT_EQ(operations(fused), (Operations{"activate", "fill", "linear_cross_entropy_bf16_grad",
+                                           "batch_mean", "activate_grad"}));
+  EXPECT_TRUE(has(checked(in_bf16(Bf16Order::kAmpere)), softmax_cross_entropy_grad_op));
 }
 
 TEST(LinearLoss, of_two_tables_one_after_the_other) {

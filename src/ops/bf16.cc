@@ -2,6 +2,8 @@
 // rounding of values (docs/numerics.md, BF16). compile/choose puts the products in place of the
 // FP32 operations where the recipe says `precision = "bf16"`, and the rounding behind them. The
 // rules of the products are those of conv2d and matmul.
+#include "ops/bf16.h"
+
 #include <algorithm>
 #include <cstddef>
 #include <utility>
@@ -203,20 +205,12 @@ Cost cost_matmul(const Attributes& attributes, std::span<const TensorType> in,
                  std::span<const TensorType> out) {
   return matmul_op.cost(attributes, in, out);
 }
-// Each in every order.
-std::vector<OpSample> in_every_order(const OpDef& op, const std::vector<OpSample>& samples) {
-  std::vector<OpSample> all;
-  for (const Bf16Order order : kBf16Orders)
-    for (const OpSample& sample : samples)
-      all.push_back({with_bf16_order(op, sample.attributes, order), sample.inputs});
-  return all;
-}
 // And a layer whose runs are whole taps, with more than one tile of channels.
 std::vector<OpSample> samples() {
   std::vector<OpSample> list = conv2d_op.samples();
   list.push_back({Conv2dAttributes{.pad_top = 1, .pad_bottom = 1, .pad_left = 1, .pad_right = 1},
                   {{DType::kF32, {18, 64, 3, 5}}, {DType::kF32, {40, 64, 3, 3}}}});
-  return in_every_order(conv2d_bf16_op, list);
+  return in_every_bf16_order(conv2d_bf16_op, list);
 }
 std::vector<OpSample> samples_grad_input() {
   std::vector<OpSample> list = conv2d_grad_input_op.samples();
@@ -229,7 +223,7 @@ std::vector<OpSample> samples_grad_input() {
                                    .extent_h = 5,
                                    .extent_w = 6},
                   {{DType::kF32, {18, 64, 3, 3}}, {DType::kF32, {64, 40, 3, 3}}}});
-  return in_every_order(conv2d_bf16_grad_input_op, list);
+  return in_every_bf16_order(conv2d_bf16_grad_input_op, list);
 }
 std::vector<OpSample> samples_grad_weight() {
   std::vector<OpSample> list = conv2d_grad_weight_op.samples();
@@ -240,36 +234,57 @@ std::vector<OpSample> samples_grad_weight() {
                                    .extent_h = 3,
                                    .extent_w = 3},
                   {{DType::kF32, {18, 40, 3, 5}}, {DType::kF32, {18, 64, 3, 5}}}});
-  return in_every_order(conv2d_bf16_grad_weight_op, list);
+  return in_every_bf16_order(conv2d_bf16_grad_weight_op, list);
 }
 std::vector<OpSample> samples_matmul() {
-  return in_every_order(matmul_bf16_op, matmul_op.samples());
+  return in_every_bf16_order(matmul_bf16_op, matmul_op.samples());
 }
 
 }  // namespace
 
-bool is_bf16(const OpDef& op) {
-  return op.kind == OpKind::kConv2dBf16 || op.kind == OpKind::kConv2dBf16GradInput ||
-         op.kind == OpKind::kConv2dBf16GradWeight || op.kind == OpKind::kMatmulBf16;
+namespace {
+// Calls f with the attributes of an operation of BF16 operands.
+template <typename F>
+auto with_attributes(const OpDef& op, const Attributes& attributes, const F& f) {
+  switch (op.kind) {
+    case OpKind::kMatmulBf16: return f(attributes.as<MatmulAttributes>());
+    case OpKind::kLinearCrossEntropyBf16:
+    case OpKind::kLinearCrossEntropyBf16Grad:
+      return f(attributes.as<SoftmaxCrossEntropyAttributes>());
+    default: return f(attributes.as<Conv2dAttributes>());
+  }
 }
+}  // namespace
+
+bool is_bf16(const OpDef& op) { return rounds(op, 0); }
 
 bool rounds(const OpDef& op, std::size_t operand) {
-  if (op.kind == OpKind::kConv2dBf16GradWeight || op.kind == OpKind::kMatmulBf16) return true;
-  return (op.kind == OpKind::kConv2dBf16 || op.kind == OpKind::kConv2dBf16GradInput) &&
-         operand == 0;
+  switch (op.kind) {
+    case OpKind::kConv2dBf16:
+    case OpKind::kConv2dBf16GradInput: return operand == 0;
+    case OpKind::kConv2dBf16GradWeight:
+    case OpKind::kMatmulBf16:
+    case OpKind::kLinearCrossEntropyBf16:
+    case OpKind::kLinearCrossEntropyBf16Grad: return operand < 2;
+    default: return false;
+  }
 }
 
 Bf16Order bf16_order_of(const Node& node) {
-  return node.op->kind == OpKind::kMatmulBf16 ? node.attributes.as<MatmulAttributes>().order
-                                              : node.attributes.as<Conv2dAttributes>().order;
+  return with_attributes(*node.op, node.attributes, [](const auto& own) { return own.order; });
 }
 Attributes with_bf16_order(const OpDef& op, const Attributes& attributes, Bf16Order order) {
-  const auto with = [&](auto own) {
+  return with_attributes(op, attributes, [&](auto own) {
     own.order = order;
     return Attributes(own);
-  };
-  if (op.kind == OpKind::kMatmulBf16) return with(attributes.as<MatmulAttributes>());
-  return with(attributes.as<Conv2dAttributes>());
+  });
+}
+std::vector<OpSample> in_every_bf16_order(const OpDef& op, const std::vector<OpSample>& samples) {
+  std::vector<OpSample> all;
+  for (const Bf16Order order : kBf16Orders)
+    for (const OpSample& sample : samples)
+      all.push_back({with_bf16_order(op, sample.attributes, order), sample.inputs});
+  return all;
 }
 
 const OpDef conv2d_bf16_op = {OpKind::kConv2dBf16, "conv2d_bf16", infer,  nullptr,

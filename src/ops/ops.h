@@ -23,14 +23,6 @@ Planes planes_of(const Shape& shape);
 
 // --- convolution (ops/images/conv2d.cc)
 
-// Whether its operands are BF16 (ops/bf16.cc). Such an operation has the attributes of the FP32
-// operation that it stands for, and an order of its sums.
-bool is_bf16(const OpDef& op);
-// Whether it rounds this operand, which is of images or a matrix.
-bool rounds(const OpDef& op, std::size_t operand);
-Bf16Order bf16_order_of(const Node& node);
-Attributes with_bf16_order(const OpDef& op, const Attributes& attributes, Bf16Order order);
-
 // Attributes of conv2d and its gradients.
 struct Conv2dAttributes {
   std::int64_t stride_h = 1, stride_w = 1;
@@ -231,12 +223,14 @@ Value dropout_mask(Graph& graph, Value step, Value replica, const DropoutMaskAtt
 
 // --- loss (ops/loss.cc)
 
-// Attributes of softmax_cross_entropy, linear_cross_entropy and their gradients.
+// Attributes of softmax_cross_entropy, linear_cross_entropy, which may be of BF16, and gradients.
 struct SoftmaxCrossEntropyAttributes {
   float label_smoothing = 0;
+  Bf16Order order = Bf16Order::kAmx;  // of linear_cross_entropy_bf16
   template <typename Visitor>
   void visit(Visitor&& v) const {
     v("label_smoothing", label_smoothing);
+    if (order != Bf16Order::kAmx) v("order", name_of(order));
   }
 };
 // logits [N, K], labels i32 [N] -> loss of each example [N].
@@ -244,7 +238,8 @@ Value softmax_cross_entropy(Graph& graph, Value logits, Value labels, float labe
                             std::string name = "");
 // linear_cross_entropy (ops/sequences/linear_cross_entropy.cc), which compile/linear_loss.h makes:
 // x [N, D], w [K, D], labels i32 [N] -> loss [N], the softmax_cross_entropy of the product x w^T.
-// Its gradient, with that of each loss [N] as a fourth operand -> loss [N], dx, dw.
+// Its gradient, with that of each loss [N] as a fourth operand -> loss [N], dx, dw. Their products
+// are those of matmul, or of matmul_bf16.
 
 // [N] -> scalar: the image sum divided by N.
 Value batch_mean(Graph& graph, Value x, std::string name = "");

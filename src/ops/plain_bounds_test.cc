@@ -376,9 +376,9 @@ TEST(PlainFormula, softmax_cross_entropy_grad) {
 }
 
 // Its operations have bounds of their own, so this is about which of them follows on which.
-TEST(PlainFormula, linear_cross_entropy_and_its_gradients) {
+void expect_linear_cross_entropy(const OpDef& alone_op, const OpDef& op, double near) {
   std::uint32_t stream = 2500;
-  for (const OpSample& sample : linear_cross_entropy_grad_op.samples()) {
+  for (const OpSample& sample : op.samples()) {
     const double a = sample.attributes.as<SoftmaxCrossEntropyAttributes>().label_smoothing;
     const Shape &xs = sample.inputs[0].shape, &ws = sample.inputs[1].shape;
     const std::int64_t rows = xs[0], depth = xs[1], classes = ws[0];
@@ -405,17 +405,22 @@ TEST(PlainFormula, linear_cross_entropy_and_its_gradients) {
         }
       }
     }
-    const std::vector<Tensor> found =
-        run_reference(linear_cross_entropy_grad_op, sample.attributes, in);
+    const std::vector<Tensor> found = run_reference(op, sample.attributes, in);
     const std::vector<double>* const expected[] = {&loss, &dx, &dw};
     for (std::size_t output = 0; output < 3; ++output)
       for (std::size_t i = 0; i < expected[output]->size(); ++i)
-        ASSERT_NEAR(found[output].f32()[i], (*expected[output])[i], 2e-5)
-            << name_of(linear_cross_entropy_grad_op, sample) << " output " << output << " at " << i;
-    const Tensor alone =
-        run_reference(linear_cross_entropy_op, sample.attributes, {in[0], in[1], in[2]})[0];
+        ASSERT_NEAR(found[output].f32()[i], (*expected[output])[i], near)
+            << name_of(op, sample) << " output " << output << " at " << i;
+    const Tensor alone = run_reference(alone_op, sample.attributes, {in[0], in[1], in[2]})[0];
     EXPECT_TRUE(std::ranges::equal(alone.f32(), found[0].f32()));
   }
+}
+TEST(PlainFormula, linear_cross_entropy_and_its_gradients) {
+  expect_linear_cross_entropy(linear_cross_entropy_op, linear_cross_entropy_grad_op, 2e-5);
+}
+TEST(PlainFormula, linear_cross_entropy_of_bf16_and_its_gradients) {
+  // Sums of up to 1,030 terms, each with an error of up to 2^-8.
+  expect_linear_cross_entropy(linear_cross_entropy_bf16_op, linear_cross_entropy_bf16_grad_op, 0.2);
 }
 
 TEST(PlainFormula, weigh_multiplies_and_leaves_out_what_weighs_nothing) {

@@ -6,6 +6,8 @@
 #include "backend/cpu/kernels/conv/conv.h"
 #include "backend/cpu/kernels/planes/pool.h"
 #include "backend/cpu/lower.h"
+#include "backend/cpu/lower_phases.h"
+#include "ops/bf16.h"
 
 namespace podium::cpu {
 namespace {
@@ -14,24 +16,6 @@ using ConvKernel = std::function<void(const ConvShape&, const float*, const floa
                                       float*, int, int)>;
 using WorkOfShape = std::function<ConvWork(const ConvShape&)>;
 
-// A step a phase; the shared buffer lives through all of them.
-// kernel(memory, shared, scratch, phase, part).
-template <typename Kernel>
-void emit_phases(Lowering& l, const ConvWork& work, const Kernel& kernel, std::vector<Slot> reads,
-                 std::vector<Slot> writes) {
-  const Slot shared = l.temporary(work.shared);
-  l.need_scratch(work.scratch);
-  reads.push_back(shared);
-  writes.push_back(shared);
-  for (int phase = 0; phase < work.phases; ++phase) {
-    l.emit({.parts = work.parts[phase],
-            .reads = reads,
-            .writes = writes,
-            .run = [=](const Memory& m, int part, int thread) {
-              kernel(m, m.f32(shared), m.scratch(thread), phase, part);
-            }});
-  }
-}
 void emit_phases(Lowering& l, const ConvShape& shape, const ConvWork& work,
                  const ConvKernel& kernel, Slot a, Slot b, Slot out) {
   emit_phases(l, work,
@@ -208,16 +192,17 @@ void lower_matmul_bf16(Lowering& l, const Node& node, std::int32_t index) {
   const Slot a = l.plain(node.inputs[0]), b = l.plain(node.inputs[1]);
   const ResultSlot c = l.define_result({index, 0}, false);
   const Shape &y = node.outputs[0].shape, &left = l.shape(node.inputs[0]);
-  const MatmulShape shape{.rows = y[0],
-                          .columns = y[1],
-                          .depth = t.transpose_a ? left[0] : left[1],
-                          .transpose_a = t.transpose_a,
-                          .transpose_b = t.transpose_b};
-  const Bf16Order order = t.order;
-  emit_phases(l, matmul_bf16_work(order, shape),
+  const MatmulBf16 product{.order = t.order,
+                           .shape = {.rows = y[0],
+                                     .columns = y[1],
+                                     .depth = t.transpose_a ? left[0] : left[1],
+                                     .transpose_a = t.transpose_a,
+                                     .transpose_b = t.transpose_b},
+                           .rounded = c.rounded};
+  emit_phases(l, matmul_bf16_work(product),
               [=](const Memory& m, float* shared, float* scratch, int phase, int part) {
-                matmul_bf16(order, c.rounded, shape, m.f32(a), m.f32(b), m.f32(c.slot), shared,
-                            scratch, phase, part);
+                matmul_bf16(product, m.f32(a), m.f32(b), m.f32(c.slot), shared, scratch, phase,
+                            part);
               },
               {a, b}, {c.slot});
 }

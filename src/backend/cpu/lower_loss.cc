@@ -1,13 +1,18 @@
 // The loss, guesses, and what is counted beside them.
 #include <algorithm>
+#include <string>
 #include <vector>
 
+#include "backend/cpu/kernels/bf16/matmul_bf16.h"
 #include "backend/cpu/kernels/elementwise.h"
 #include "backend/cpu/kernels/loss.h"
 #include "backend/cpu/kernels/products/dense.h"
 #include "backend/cpu/kernels/products/pack.h"
 #include "backend/cpu/kernels/weights.h"
 #include "backend/cpu/lower.h"
+#include "backend/cpu/lower_phases.h"
+#include "base/numerics/bf16.h"
+#include "ops/bf16.h"
 #include "ops/reference_sums.h"
 
 namespace podium::cpu {
@@ -27,68 +32,150 @@ void weigh_gradients(const SoftmaxShape& shape, const float* weights, float* dz)
         dz[(block * shape.classes + k) * cpu::kLanes + lane] *= weights[block * cpu::kLanes + lane];
 }
 
-// The two operations differ in whether they lead on to x and w. So many rows at a time as a run of
-// a product has terms: those of each time are the next run of the gradient to w.
-void lower_linear(Lowering& l, const Node& node, std::int32_t index, bool with_gradients) {
-  const Shape &xs = l.shape(node.inputs[0]), &ws = l.shape(node.inputs[1]);
-  const std::int64_t rows = xs[0], depth = xs[1], classes = ws[0],
-                     most = std::min(rows, kProductRun);
-  const Slot x = l.lanes(node.inputs[0]), w = l.plain(node.inputs[1]),
-             labels = l.lanes(node.inputs[2]), loss = l.define_lanes({index, 0}),
-             z = l.temporary(padded(most) * classes);
-  const float* const same_weight = with_gradients ? l.constant(node.inputs[3]) : nullptr;
-  const bool weighs = with_gradients && same_weight == nullptr;
-  const float g = same_weight == nullptr ? 1.0f : *same_weight;
-  const Slot weights = weighs ? l.lanes(node.inputs[3]) : labels,
-             dx = with_gradients ? l.define_lanes({index, 1}) : loss,
-             dw = with_gradients ? l.define_plain({index, 2}) : loss,
-             x_rows = with_gradients ? l.temporary(rows_floats(most, depth)) : x;
-  for (std::int64_t first = 0; first < rows; first += kProductRun) {
-    const std::int64_t count = std::min(kProductRun, rows - first), from = first * depth;
-    const auto emit = [&](const char* what, int parts, const std::vector<Slot>& reads,
-                          const std::vector<Slot>& writes, const Cost& cost, const auto& run) {
-      l.emit({.name = cat(node.op->name, " ", node.name, " ", what),
-              .parts = parts,
-              .reads = reads,
-              .writes = writes,
-              .run = [=](const Memory& m, int part, int) { run(m, part); },
-              .cost = cost});
-    };
-    const auto logits = static_cast<double>(count * classes),
-               values = static_cast<double>(count * depth),
-               table = static_cast<double>(classes * depth);
-    const Cost product{2 * logits * static_cast<double>(depth), 4 * (logits + values + table)};
-    const DenseShape dense{.images = count, .inputs = depth, .outputs = classes, .adds = first > 0};
-    emit("logits", dense_forward_parts(dense), {x, w}, {z}, product,
-         [=](const Memory& m, int part) {
-           dense_forward(dense, m.f32(x) + from, m.f32(w), m.f32(z), part);
-         });
+// A linear_cross_entropy and, if it has one, its gradient, of some rows after the others; `z` are
+// the logits of these, in lanes, which become their gradients.
+struct LinearLoss {
+  Lowering& l;
+  const Node& node;
+  bool with_gradients;
+  std::int64_t rows, depth, classes, most;  // `most` rows at a time
+  Slot labels, loss, z, weights;
+  bool weighs = false;
+  float g = 1;  // the gradient of every loss, where these have no weights
+
+  LinearLoss(Lowering& lowering, const Node& its_node, std::int32_t index, std::int64_t rows_once)
+      : l(lowering),
+        node(its_node),
+        with_gradients(node.inputs.size() > 3),
+        rows(l.shape(node.inputs[0])[0]),
+        depth(l.shape(node.inputs[0])[1]),
+        classes(l.shape(node.inputs[1])[0]),
+        most(std::min(rows, rows_once)),
+        labels(l.lanes(node.inputs[2])),
+        loss(l.define_lanes({index, 0})),
+        z(l.temporary(padded(most) * classes)),
+        weights(labels) {
+    if (!with_gradients) return;
+    const float* const same = l.constant(node.inputs[3]);
+    weighs = same == nullptr;
+    if (weighs)
+      weights = l.lanes(node.inputs[3]);
+    else
+      g = *same;
+  }
+
+  std::string name(const char* what) const { return cat(node.op->name, " ", node.name, " ", what); }
+  // kernel(memory, part)
+  void emit(const char* what, int parts, const std::vector<Slot>& reads,
+            const std::vector<Slot>& writes, const Cost& cost, const auto& kernel) const {
+    l.emit({.name = name(what),
+            .parts = parts,
+            .reads = reads,
+            .writes = writes,
+            .run = [=](const Memory& m, int part, int) { kernel(m, part); },
+            .cost = cost});
+  }
+  Cost product_cost(std::int64_t count) const {
+    const auto logits = static_cast<double>(count * classes);
+    return {2 * logits * static_cast<double>(depth),
+            4 * (logits + static_cast<double>((count + classes) * depth))};
+  }
+  // Losses, and the gradients in the place of the logits.
+  void emit_losses(std::int64_t first, std::int64_t count) const {
     const SoftmaxShape softmax = softmax_shape(node, Shape{count, classes});
+    const auto logits = static_cast<double>(count * classes);
     emit("losses", softmax_cross_entropy_parts(softmax), {z, labels}, {loss, z},
-         {20 * logits, 8 * logits}, [=](const Memory& m, int part) {
-           softmax_cross_entropy_grad(softmax, m.f32(z), m.i32(labels) + first, g,
-                                      m.f32(loss) + first, with_gradients ? m.f32(z) : nullptr,
-                                      part);
+         {20 * logits, 8 * logits},
+         [=, logits = z, losses = loss, of = labels, grad = with_gradients, each = g](
+             const Memory& m, int part) {
+           softmax_cross_entropy_grad(softmax, m.f32(logits), m.i32(of) + first, each,
+                                      m.f32(losses) + first, grad ? m.f32(logits) : nullptr, part);
          });
-    if (!with_gradients) continue;
     if (weighs)
       emit("weights of losses", 1, {z, weights}, {z}, {logits, 8 * logits},
-           [=](const Memory& m, int) {
-             weigh_gradients(softmax, m.f32(weights) + first, m.f32(z));
+           [=, gradients = z, factors = weights](const Memory& m, int) {
+             weigh_gradients(softmax, m.f32(factors) + first, m.f32(gradients));
            });
-    emit("input", dense_grad_input_parts(dense), {z, w}, {dx}, product,
-         [=](const Memory& m, int part) {
-           dense_grad_input(dense, m.f32(z), m.f32(w), m.f32(dx) + from, part);
-         });
-    emit("rows", lanes_to_rows_parts(count, depth), {x}, {x_rows}, {0, 8 * values},
-         [=](const Memory& m, int part) {
-           lanes_to_rows(count, depth, m.f32(x) + from, m.f32(x_rows), part);
-         });
-    emit("weights", dense_grad_weight_parts(dense),
-         first > 0 ? std::vector{z, x_rows, dw} : std::vector{z, x_rows}, {dw}, product,
-         [=](const Memory& m, int part) {
-           dense_grad_weight(dense, m.f32(z), m.f32(x_rows), m.f32(dw), part);
-         });
+  }
+};
+
+// So many rows at a time as a run of a product has terms: those of each time are the next run of
+// the gradient to w.
+void lower_linear(Lowering& l, const Node& node, std::int32_t index) {
+  const LinearLoss loss(l, node, index, kProductRun);
+  const std::int64_t depth = loss.depth;
+  const Slot x = l.lanes(node.inputs[0]), w = l.plain(node.inputs[1]), z = loss.z,
+             dx = loss.with_gradients ? l.define_lanes({index, 1}) : -1,
+             dw = loss.with_gradients ? l.define_plain({index, 2}) : -1,
+             x_rows = loss.with_gradients ? l.temporary(rows_floats(loss.most, depth)) : -1;
+  for (std::int64_t first = 0; first < loss.rows; first += loss.most) {
+    const std::int64_t count = std::min(loss.most, loss.rows - first), from = first * depth;
+    const Cost product = loss.product_cost(count);
+    const DenseShape dense{
+        .images = count, .inputs = depth, .outputs = loss.classes, .adds = first > 0};
+    loss.emit("logits", dense_forward_parts(dense), {x, w}, {z}, product,
+              [=](const Memory& m, int part) {
+                dense_forward(dense, m.f32(x) + from, m.f32(w), m.f32(z), part);
+              });
+    loss.emit_losses(first, count);
+    if (!loss.with_gradients) continue;
+    loss.emit("input", dense_grad_input_parts(dense), {z, w}, {dx}, product,
+              [=](const Memory& m, int part) {
+                dense_grad_input(dense, m.f32(z), m.f32(w), m.f32(dx) + from, part);
+              });
+    loss.emit("rows", lanes_to_rows_parts(count, depth), {x}, {x_rows},
+              {0, 8 * static_cast<double>(count * depth)}, [=](const Memory& m, int part) {
+                lanes_to_rows(count, depth, m.f32(x) + from, m.f32(x_rows), part);
+              });
+    loss.emit("weights", dense_grad_weight_parts(dense),
+              first > 0 ? std::vector{z, x_rows, dw} : std::vector{z, x_rows}, {dw}, product,
+              [=](const Memory& m, int part) {
+                dense_grad_weight(dense, m.f32(z), m.f32(x_rows), m.f32(dw), part);
+              });
+  }
+}
+
+// A sum of BF16 products may be cut after any run, so rows are many: w is packed for each time.
+void lower_linear_bf16(Lowering& l, const Node& node, std::int32_t index) {
+  constexpr std::int64_t kRows = 512;
+  static_assert(kRows % kBf16Run == 0);
+  const LinearLoss loss(l, node, index, kRows);
+  const std::int64_t depth = loss.depth, classes = loss.classes;
+  const Slot x = l.plain(node.inputs[0]), w = l.plain(node.inputs[1]), z = loss.z;
+  ResultSlot dx;
+  if (loss.with_gradients) dx = l.define_result({index, 1}, false);
+  const Slot dw = loss.with_gradients ? l.define_plain({index, 2}) : -1;
+  for (std::int64_t first = 0; first < loss.rows; first += kRows) {
+    const std::int64_t count = std::min(kRows, loss.rows - first), from = first * depth;
+    const auto emit_product = [&](const char* what, MatmulBf16 product, Slot a, Slot b, Slot c,
+                                  std::int64_t b_from, std::int64_t c_from) {
+      product.order = bf16_order_of(node);
+      std::vector<Slot> reads = {a, b};
+      if (product.continues) reads.push_back(c);
+      emit_phases(
+          l, matmul_bf16_work(product),
+          [=](const Memory& m, float* shared, float* scratch, int phase, int part) {
+            matmul_bf16(product, m.f32(a), m.f32(b) + b_from, m.f32(c) + c_from, shared, scratch,
+                        phase, part);
+          },
+          reads, {c}, loss.name(what), loss.product_cost(count));
+    };
+    emit_product("logits",
+                 {.shape = {.rows = classes, .columns = count, .depth = depth, .transpose_b = true},
+                  .c_in_lanes = true},
+                 w, x, z, from, 0);
+    loss.emit_losses(first, count);
+    if (!loss.with_gradients) continue;
+    emit_product("input",
+                 {.shape = {.rows = count, .columns = depth, .depth = classes},
+                  .a_in_lanes = true,
+                  .rounded = dx.rounded},
+                 z, w, dx.slot, 0, from);
+    emit_product("weights",
+                 {.shape = {.rows = classes, .columns = depth, .depth = count, .transpose_a = true},
+                  .a_in_lanes = true,
+                  .continues = first > 0},
+                 z, x, dw, from, 0);
   }
 }
 
@@ -130,10 +217,16 @@ void lower_softmax_cross_entropy_grad(Lowering& l, const Node& node, std::int32_
 }
 
 void lower_linear_cross_entropy(Lowering& l, const Node& node, std::int32_t index) {
-  lower_linear(l, node, index, false);
+  lower_linear(l, node, index);
 }
 void lower_linear_cross_entropy_grad(Lowering& l, const Node& node, std::int32_t index) {
-  lower_linear(l, node, index, true);
+  lower_linear(l, node, index);
+}
+void lower_linear_cross_entropy_bf16(Lowering& l, const Node& node, std::int32_t index) {
+  lower_linear_bf16(l, node, index);
+}
+void lower_linear_cross_entropy_bf16_grad(Lowering& l, const Node& node, std::int32_t index) {
+  lower_linear_bf16(l, node, index);
 }
 
 void lower_batch_mean(Lowering& l, const Node& node, std::int32_t index) {

@@ -23,6 +23,7 @@
 #include "backend/cuda/tensor_cores.h"
 #include "backend/cuda/whole_step.h"
 #include "base/words.h"
+#include "ops/bf16.h"
 #include "ops/ops.h"
 
 namespace podium::PODIUM_CUDA_SPACE {

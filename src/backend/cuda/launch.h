@@ -65,6 +65,11 @@ struct Result {
   Floats floats;
   Halves halves;
   bool rounded = false;
+  // What begins `count` elements later.
+  Result from(std::int64_t count) const {
+    return {floats.first == nullptr ? floats : floats.from(count),
+            halves.first == nullptr ? halves : halves.from(count), rounded};
+  }
 };
 
 // Where a kernel reads an operand: its floats, or, if it is rounded, its halves; the other is null.
@@ -77,6 +82,10 @@ struct Source {
   Source(Floats of) : floats(of) {}       // NOLINT
   explicit Source(ConstHalves of) : halves(of) {}
   PODIUM_DEVICE_FUNCTION bool has_halves() const { return halves.first != nullptr; }
+  // What begins `count` elements later.
+  Source from(std::int64_t count) const {
+    return has_halves() ? Source(halves.from(count)) : Source(floats.from(count));
+  }
 };
 
 // Calls f with a constant: true or false.

@@ -100,18 +100,46 @@ std::vector<HloValue> emit_softmax_cross_entropy_grad(const EmitContext& c) {
   return {b.mul(b.sub(share, target), of_rows(b, c.in[2], matrix))};
 }
 
-std::vector<HloValue> emit_linear_cross_entropy(const EmitContext& c) {
-  const HloValue of_logits[] = {c.b.product(c.in[0], c.in[1], 1, 1), c.in[2]};
-  return emit_softmax_cross_entropy({c.b, c.node, of_logits});
+namespace {
+// How matrices are multiplied, over axis_a of a and axis_c of c.
+using Product = HloValue (*)(Builder& b, const HloValue& a, const HloValue& c, std::int64_t axis_a,
+                             std::int64_t axis_c);
+HloValue fp32_product(Builder& b, const HloValue& a, const HloValue& c, std::int64_t axis_a,
+                      std::int64_t axis_c) {
+  return b.product(a, c, axis_a, axis_c);
+}
+HloValue bf16_product(Builder& b, const HloValue& a, const HloValue& c, std::int64_t axis_a,
+                      std::int64_t axis_c) {
+  const HloValue left = b.rounded_to_bf16(a), right = b.rounded_to_bf16(c);
+  const DefaultPrecision products(b);
+  return b.product(left, right, axis_a, axis_c);
 }
 
-std::vector<HloValue> emit_linear_cross_entropy_grad(const EmitContext& c) {
+std::vector<HloValue> linear_cross_entropy(const EmitContext& c, Product product) {
+  const HloValue of_logits[] = {product(c.b, c.in[0], c.in[1], 1, 1), c.in[2]};
+  return emit_softmax_cross_entropy({c.b, c.node, of_logits});
+}
+std::vector<HloValue> linear_cross_entropy_grad(const EmitContext& c, Product product) {
   const HloValue &x = c.in[0], &w = c.in[1];
-  const HloValue of_logits[] = {c.b.product(x, w, 1, 1), c.in[2], c.in[3]};
+  const HloValue of_logits[] = {product(c.b, x, w, 1, 1), c.in[2], c.in[3]};
   const EmitContext context{c.b, c.node, of_logits};
   const HloValue loss = emit_softmax_cross_entropy(context)[0],
                  dlogits = emit_softmax_cross_entropy_grad(context)[0];
-  return {loss, c.b.product(dlogits, w, 1, 0), c.b.product(dlogits, x, 0, 0)};
+  return {loss, product(c.b, dlogits, w, 1, 0), product(c.b, dlogits, x, 0, 0)};
+}
+}  // namespace
+
+std::vector<HloValue> emit_linear_cross_entropy(const EmitContext& c) {
+  return linear_cross_entropy(c, fp32_product);
+}
+std::vector<HloValue> emit_linear_cross_entropy_grad(const EmitContext& c) {
+  return linear_cross_entropy_grad(c, fp32_product);
+}
+std::vector<HloValue> emit_linear_cross_entropy_bf16(const EmitContext& c) {
+  return linear_cross_entropy(c, bf16_product);
+}
+std::vector<HloValue> emit_linear_cross_entropy_bf16_grad(const EmitContext& c) {
+  return linear_cross_entropy_grad(c, bf16_product);
 }
 
 std::vector<HloValue> emit_batch_mean(const EmitContext& c) {

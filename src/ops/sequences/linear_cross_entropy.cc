@@ -4,17 +4,16 @@
 //   C1 x is [N, D], w [K, D]
 //   C2 labels are i32 [N], each in [0, K)
 //   C3 0 <= label smoothing < 1
+// Of BF16, the products are matmul_bf16.
 #include <algorithm>
 #include <array>
 #include <vector>
 
+#include "ops/bf16.h"
 #include "ops/ops.h"
 
 namespace podium {
 namespace {
-
-constexpr MatmulAttributes kForward{.transpose_a = false, .transpose_b = true}, kToInput{},
-    kToWeight{.transpose_a = true, .transpose_b = false};
 
 // The loss of each row, whose type is that of what softmax_cross_entropy returns.
 TensorType check(const InferContext& context) {
@@ -41,6 +40,12 @@ Tensor result_of(const OpDef& op, const Attributes& attributes, std::vector<cons
 
 void copy(const Tensor& from, Tensor& to) { std::ranges::copy(from.f32(), to.f32().begin()); }
 
+Tensor product(const OpDef& op, MatmulAttributes attributes, const Attributes& of_loss,
+               const Tensor& a, const Tensor& b) {
+  attributes.order = of_loss.as<SoftmaxCrossEntropyAttributes>().order;
+  return result_of(op, attributes, {&a, &b});
+}
+
 double products(std::span<const TensorType> in) {
   return 2.0 * static_cast<double>(in[0].shape.elements()) * static_cast<double>(in[1].shape[0]);
 }
@@ -50,10 +55,12 @@ double once(std::span<const TensorType> types) {
   return bytes;
 }
 
-std::vector<OpSample> make_samples(bool with_gradient) {
+// The last have more rows than a backend takes at once.
+std::vector<OpSample> make_samples(bool with_gradient, bool bf16 = false) {
+  using Sizes = std::array<std::int64_t, 3>;
   std::vector<OpSample> list;
   for (const auto& [rows, classes, depth] :
-       {std::array<std::int64_t, 3>{32, 40, 8}, {17, 3, 5}, {513, 70, 3}})
+       {Sizes{32, 40, 8}, {17, 3, 5}, bf16 ? Sizes{1030, 9, 2} : Sizes{513, 70, 3}})
     for (const float smoothing : {0.0f, 0.2f}) {
       list.push_back(
           {SoftmaxCrossEntropyAttributes{smoothing},
@@ -67,8 +74,9 @@ std::vector<OpSample> make_samples(bool with_gradient) {
 
 std::vector<TensorType> infer(const InferContext& context) { return {check(context)}; }
 
+template <const OpDef& kProduct>
 void reference(const Attributes& attributes, ConstTensors in, Tensors out) {
-  const Tensor logits = result_of(matmul_op, kForward, {in[0], in[1]});
+  const Tensor logits = product(kProduct, {.transpose_b = true}, attributes, *in[0], *in[1]);
   copy(result_of(softmax_cross_entropy_op, attributes, {&logits, in[2]}), *out[0]);
 }
 
@@ -77,6 +85,9 @@ Cost cost(const Attributes&, std::span<const TensorType> in, std::span<const Ten
 }
 
 std::vector<OpSample> samples() { return make_samples(false); }
+std::vector<OpSample> samples_bf16() {
+  return in_every_bf16_order(linear_cross_entropy_bf16_op, make_samples(false, true));
+}
 
 // --- (x, w, labels, dloss [N]) -> loss [N], dx, dw ---
 
@@ -86,13 +97,14 @@ std::vector<TensorType> infer_grad(const InferContext& context) {
   return {loss, context.inputs[0], context.inputs[1]};
 }
 
+template <const OpDef& kProduct>
 void reference_grad(const Attributes& attributes, ConstTensors in, Tensors out) {
-  const Tensor logits = result_of(matmul_op, kForward, {in[0], in[1]});
+  const Tensor logits = product(kProduct, {.transpose_b = true}, attributes, *in[0], *in[1]);
   copy(result_of(softmax_cross_entropy_op, attributes, {&logits, in[2]}), *out[0]);
   const Tensor dlogits =
       result_of(softmax_cross_entropy_grad_op, attributes, {&logits, in[2], in[3]});
-  copy(result_of(matmul_op, kToInput, {&dlogits, in[1]}), *out[1]);
-  copy(result_of(matmul_op, kToWeight, {&dlogits, in[0]}), *out[2]);
+  copy(product(kProduct, {}, attributes, dlogits, *in[1]), *out[1]);
+  copy(product(kProduct, {.transpose_a = true}, attributes, dlogits, *in[0]), *out[2]);
 }
 
 Cost cost_grad(const Attributes&, std::span<const TensorType> in, std::span<const TensorType> out) {
@@ -100,17 +112,39 @@ Cost cost_grad(const Attributes&, std::span<const TensorType> in, std::span<cons
 }
 
 std::vector<OpSample> samples_grad() { return make_samples(true); }
+std::vector<OpSample> samples_bf16_grad() {
+  return in_every_bf16_order(linear_cross_entropy_bf16_grad_op, make_samples(true, true));
+}
 
 }  // namespace
 
-const OpDef linear_cross_entropy_op = {
-    OpKind::kLinearCrossEntropy, "linear_cross_entropy", infer, nullptr, reference, cost, samples};
+const OpDef linear_cross_entropy_op = {OpKind::kLinearCrossEntropy,
+                                       "linear_cross_entropy",
+                                       infer,
+                                       nullptr,
+                                       reference<matmul_op>,
+                                       cost,
+                                       samples};
 const OpDef linear_cross_entropy_grad_op = {OpKind::kLinearCrossEntropyGrad,
                                             "linear_cross_entropy_grad",
                                             infer_grad,
                                             nullptr,
-                                            reference_grad,
+                                            reference_grad<matmul_op>,
                                             cost_grad,
                                             samples_grad};
+const OpDef linear_cross_entropy_bf16_op = {OpKind::kLinearCrossEntropyBf16,
+                                            "linear_cross_entropy_bf16",
+                                            infer,
+                                            nullptr,
+                                            reference<matmul_bf16_op>,
+                                            cost,
+                                            samples_bf16};
+const OpDef linear_cross_entropy_bf16_grad_op = {OpKind::kLinearCrossEntropyBf16Grad,
+                                                 "linear_cross_entropy_bf16_grad",
+                                                 infer_grad,
+                                                 nullptr,
+                                                 reference_grad<matmul_bf16_op>,
+                                                 cost_grad,
+                                                 samples_bf16_grad};
 
 }  // namespace podium

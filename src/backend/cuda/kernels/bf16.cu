@@ -182,7 +182,8 @@ struct GatherSlices {
 // p * images + n * image_step.
 struct Written {
   std::int64_t output_step, image_step;
-  bool two;  // neighbouring images at once
+  bool two;   // neighbouring images at once
+  bool adds;  // to what the floats hold
 };
 
 template <typename T, bool kWide>
@@ -201,20 +202,31 @@ __global__ void __launch_bounds__(T::kThreads, 256 / T::kThreads)
       packed.of(blockIdx.z) + static_cast<std::int64_t>(phase) * g.outputs * g.row, first_output, a,
       b, Octets(g, a, b, first_unit + T::thread() % T::kLineOctets));
   typename T::Sums sums;
+  // use(place, whether there is another beside it, one, other) of the sums that are there.
+  const auto for_each_there = [&](const auto& use) {
+    T::for_each_two(sums, [&](int column) {
+      const Octets unit(g, a, b, first_unit + column / kOctet);
+      const int n = unit.n + column % kOctet;
+      const bool there = unit.there && n < g.images, other = there && n + 1 < g.images;
+      const std::int64_t at = unit.out * g.images + n * written.image_step;
+      return [&, there, other, at](int row, float& first, float& second) {
+        const int output = first_output + row;
+        if (output < g.outputs && there)
+          use(at + output * written.output_step, other, first, second);
+      };
+    });
+  };
+  T::clear(sums);
+  if (written.adds)
+    for_each_there([&](std::int64_t place, bool other, float& first, float& second) {
+      first = y.floats.of(blockIdx.z)[place];
+      if (other) second = y.floats.of(blockIdx.z)[place + written.image_step];
+    });
   sum_slices<T>(shared, slices, g.slices(slices.taps_down * slices.taps_across), sums);
-  T::for_each_two(sums, [&](int column) {
-    const Octets unit(g, a, b, first_unit + column / kOctet);
-    const int n = unit.n + column % kOctet;
-    const bool one = unit.there && n < g.images, other = one && n + 1 < g.images;
-    const std::int64_t at = unit.out * g.images + n * written.image_step;
-    return [&, one, other, at](int row, float first, float second) {
-      const int output = first_output + row;
-      if (output >= g.outputs || !one) return;
-      const std::int64_t place = at + output * written.output_step;
-      if (written.two) return store_pack<2>(y, blockIdx.z, place, {first, second});
-      store(y, blockIdx.z, place, first);
-      if (other) store(y, blockIdx.z, place + written.image_step, second);
-    };
+  for_each_there([&](std::int64_t place, bool other, float first, float second) {
+    if (written.two) return store_pack<2>(y, blockIdx.z, place, {first, second});
+    store(y, blockIdx.z, place, first);
+    if (other) store(y, blockIdx.z, place + written.image_step, second);
   });
 }
 
@@ -297,7 +309,7 @@ void gather(const Launch& launch, const ConvShape& s, bool backward, ConstHalves
                                   });
   multiply(launch, g,
            {std::int64_t{g.down.outs} * g.across.outs * g.images, 1,
-            g.images % 2 == 0 && writes_two(y.floats)},
+            g.images % 2 == 0 && writes_two(y.floats), false},
            x, packed, y);
 }
 
@@ -368,10 +380,11 @@ void matmul_bf16(const Launch& launch, const MatmulShape& s, Source a, Source b,
     round_strided(rounding, s.depth, s.columns, s.b.row, s.b.column, b, made);
     source = made;
   }
-  multiply(launch, g,
-           {s.y.row, s.y.column,
-            s.y.column == 1 && s.y.row % 2 == 0 && s.columns % 2 == 0 && writes_two(y.floats)},
-           source, packed, y);
+  multiply(
+      launch, g,
+      {s.y.row, s.y.column,
+       s.y.column == 1 && s.y.row % 2 == 0 && s.columns % 2 == 0 && writes_two(y.floats), s.adds},
+      source, packed, y);
 }
 
 }  // namespace podium::PODIUM_CUDA_SPACE

@@ -45,6 +45,7 @@ void conv2d_bf16_grad_input(const Launch& launch, const ConvShape& shape, ConstH
                             ConstFloats w, const Result& dx, Floats scratch);
 void conv2d_bf16_grad_weight(const Launch& launch, const ConvShape& shape, ConstHalves x,
                              ConstHalves dy, Floats dw, Floats scratch);
+// Of a sum of parts, `shape.adds`, the terms before these are a multiple of a run's.
 void matmul_bf16(const Launch& launch, const MatmulShape& shape, Source a, Source b,
                  const Result& y, Floats scratch);
 

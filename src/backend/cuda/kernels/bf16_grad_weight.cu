@@ -126,6 +126,7 @@ __global__ void __launch_bounds__(T::kThreads, 256 / T::kThreads)
             left = s.slices() - first;
   WeightSlices<T, kMany> slices(s, dy.of(blockIdx.z), x.of(blockIdx.z), filter, column, first);
   typename T::Sums sums;
+  T::clear(sums);
   sum_slices<T>(shared, slices, left < part_slices ? left : part_slices, sums);
   float* const to = result.of(blockIdx.z) + part * s.weights();
   T::for_each_two(sums, [&](int at) {

@@ -92,8 +92,8 @@ struct TensorTile {
   };
   // Of each two neighbouring columns, calls put(row, first, second) of what `at(column)` returns
   // for each row.
-  template <typename At>
-  __device__ static void for_each_two(const Sums& sums, const At& at) {
+  template <typename OfSums, typename At>
+  __device__ static void for_each_two(OfSums& sums, const At& at) {
 #pragma unroll
     for (int j = 0; j < kUnitsN; ++j) {
       const auto put = at(first_column() + 8 * j + lane() % 4 * 2);
@@ -107,14 +107,13 @@ struct TensorTile {
   }
 };
 
-// The sums of `slices` slices, one or more; source.copy(stage) begins to copy the next one. While
+// Adds `slices` slices, one or more, to the sums; source.copy(stage) begins to copy the next. While
 // the tensor cores multiply, the operands of the next product are read and a slice to come is
 // copied.
 template <typename T, typename Source>
 __device__ void sum_slices(typename T::Shared& shared, Source& source, int slices,
                            typename T::Sums& sums) {
   static_assert(kTerms == 2 * kProduct);
-  T::clear(sums);
 #pragma unroll
   for (int slice = 0; slice < kStages; ++slice) {
     if (slice < slices) source.copy(shared.stages[slice]);

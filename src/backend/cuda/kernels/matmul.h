@@ -20,7 +20,8 @@ inline MatrixLayout turned(const MatrixLayout& m) { return {m.column, m.row}; }
 struct MatmulShape {
   std::int64_t rows, depth, columns;
   MatrixLayout a, b, y;
-  // y holds the sum of the runs before this one, to which it is added; depth is at most 256 then.
+  // y holds the sum of the terms before these, to which they are added; FP32's are at most a run of
+  // 256 then, those of BF16 may be as many as there are.
   bool adds = false;
 };
 

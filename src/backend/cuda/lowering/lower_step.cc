@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/cuda/kernels/bf16.h"
 #include "backend/cuda/kernels/loss.h"
 #include "backend/cuda/kernels/matmul.h"
 #include "backend/cuda/kernels/move.h"
@@ -30,47 +31,73 @@ bool in_rows(const Lowering& l, Value logits) {
   return !l.is_batch_last(logits) && l.shape(logits)[1] >= kLeastClasses;
 }
 
-// The two operations differ in whether they lead on to x and w. So many rows at a time as a run of
-// a product has terms: the products of each time are the next run of the gradient to w.
-void lower_linear(Lowering& l, const Node& node, std::int32_t index, bool with_gradients) {
+// A linear_cross_entropy and, if it has one, its gradient, of some rows after the others. So many
+// in FP32 as a run of a product has terms: the products of each time are the next run of the
+// gradient to w. A sum of BF16 products may be cut after any run of 32.
+template <bool kBf16>
+void lower_linear(Lowering& l, const Node& node, std::int32_t index) {
+  const bool with_gradients = node.inputs.size() > 3;
   const Shape &xs = l.shape(node.inputs[0]), &ws = l.shape(node.inputs[1]);
-  const std::int64_t rows = xs[0], depth = xs[1], classes = ws[0];
+  const std::int64_t rows = xs[0], depth = xs[1], classes = ws[0],
+                     most = std::min(rows, kBf16 ? 1024 : kProductRun);
   const MatrixLayout by_depth{depth, 1}, by_class{classes, 1};
-  const Slot x = l.plain(node.inputs[0]), w = l.plain(node.inputs[1]),
-             labels = l.plain(node.inputs[2]),
-             dloss = with_gradients ? l.plain(node.inputs[3]) : labels,
-             loss = l.define_plain({index, 0}),
-             dx = with_gradients ? l.define_plain({index, 1}) : loss,
-             dw = with_gradients ? l.define_plain({index, 2}) : loss,
-             z = l.temporary(std::min(rows, kProductRun) * classes);
-  const auto emit_product = [&](const MatmulShape& shape, const std::vector<Slot>& reads, Slot to,
-                                const auto& run) {
-    const Slot own = l.temporary(matmul_scratch(shape));
-    const double terms =
-        static_cast<double>(shape.rows * shape.columns) * static_cast<double>(shape.depth);
-    l.emit(
-        {.reads = reads,
-         .writes = {to, own},
-         .run = [=](const Launch& launch, const Memory& m) { run(launch, m, shape, m.f32(own)); },
-         .cost = {2 * terms, 0}});
+  const auto operand = [&](Value value) {
+    return kBf16 ? l.rounding_source(value, false) : SourceSlot{l.plain(value), false};
   };
-  for (std::int64_t first = 0; first < rows; first += kProductRun) {
-    const std::int64_t count = std::min(kProductRun, rows - first);
+  const SourceSlot x = operand(node.inputs[0]), w = operand(node.inputs[1]);
+  const Slot labels = l.plain(node.inputs[2]),
+             dloss = with_gradients ? l.plain(node.inputs[3]) : labels,
+             loss = l.define_plain({index, 0}), z = l.temporary(most * classes);
+  // The gradient to the logits is where these were, or in halves as products read them.
+  ResultSlots dz, dx, dw;
+  if (with_gradients) {
+    if (kBf16 && is_filled(classes))
+      dz.halves = l.temporary(most * classes / 2);
+    else
+      dz.floats = z;
+    if constexpr (kBf16)
+      dx = l.define_result({index, 1}, false);
+    else
+      dx.floats = l.define_plain({index, 1});
+    dw.floats = l.define_plain({index, 2});
+  }
+  const SourceSlot gradient =
+      dz.halves == ResultSlots::kNone ? SourceSlot{z, false} : SourceSlot{dz.halves, true};
+  // Of a from the a_from-th element on, and so on.
+  const auto emit_product = [&](const MatmulShape& shape, SourceSlot a, std::int64_t a_from,
+                                SourceSlot b, std::int64_t b_from, const ResultSlots& y,
+                                std::int64_t y_from) {
+    const Slot own = l.temporary(kBf16 ? matmul_bf16_scratch(shape) : matmul_scratch(shape));
+    std::vector<Slot> reads = {a.slot, b.slot};
+    if (shape.adds) reads.push_back(y.floats);
+    l.emit({.reads = reads,
+            .writes = y.slots({own}),
+            .run =
+                [=](const Launch& launch, const Memory& m) {
+                  const Source left = m.source(a).from(a_from), right = m.source(b).from(b_from);
+                  const Result to = m.result(y).from(y_from);
+                  if constexpr (kBf16)
+                    matmul_bf16(launch, shape, left, right, to, m.f32(own));
+                  else
+                    matmul(launch, shape, left.floats, right.floats, to.floats, m.f32(own));
+                },
+            .cost = {2 * static_cast<double>(shape.rows * shape.columns) *
+                         static_cast<double>(shape.depth),
+                     0}});
+  };
+  for (std::int64_t first = 0; first < rows; first += most) {
+    const std::int64_t count = std::min(most, rows - first), from = first * depth;
     emit_product({.rows = count,
                   .depth = depth,
                   .columns = classes,
                   .a = by_depth,
                   .b = turned(by_depth),
                   .y = by_class},
-                 {x, w}, z,
-                 [=](const Launch& launch, const Memory& m, const MatmulShape& shape, Floats own) {
-                   matmul(launch, shape, ConstFloats(m.f32(x)).from(first * depth), m.f32(w),
-                          m.f32(z), own);
-                 });
+                 x, from, w, 0, {.floats = z}, 0);
     const SoftmaxShape softmax = softmax_shape(node, Shape{count, classes});
     l.emit(
         {.reads = {z, labels, dloss},
-         .writes = {loss, z},
+         .writes = dz.slots({loss, z}),
          .run =
              [=](const Launch& launch, const Memory& m) {
                softmax_cross_entropy_rows(
@@ -79,7 +106,7 @@ void lower_linear(Lowering& l, const Node& node, std::int32_t index, bool with_g
                     .labels = Each<const std::int32_t>(m.i32(labels)).from(first),
                     .dloss = with_gradients ? ConstFloats(m.f32(dloss)).from(first) : ConstFloats{},
                     .loss = m.f32(loss).from(first),
-                    .dz = {.floats = with_gradients ? m.f32(z) : Floats{}}});
+                    .dz = m.result(dz)});
              },
          .cost = {20.0 * static_cast<double>(count * classes), 0}});
     if (!with_gradients) continue;
@@ -89,10 +116,7 @@ void lower_linear(Lowering& l, const Node& node, std::int32_t index, bool with_g
                   .a = by_class,
                   .b = by_depth,
                   .y = by_depth},
-                 {z, w}, dx,
-                 [=](const Launch& launch, const Memory& m, const MatmulShape& shape, Floats own) {
-                   matmul(launch, shape, m.f32(z), m.f32(w), m.f32(dx).from(first * depth), own);
-                 });
+                 gradient, 0, w, 0, dx, from);
     emit_product({.rows = classes,
                   .depth = count,
                   .columns = depth,
@@ -100,11 +124,7 @@ void lower_linear(Lowering& l, const Node& node, std::int32_t index, bool with_g
                   .b = by_depth,
                   .y = by_depth,
                   .adds = first > 0},
-                 first > 0 ? std::vector{z, x, dw} : std::vector{z, x}, dw,
-                 [=](const Launch& launch, const Memory& m, const MatmulShape& shape, Floats own) {
-                   matmul(launch, shape, m.f32(z), ConstFloats(m.f32(x)).from(first * depth),
-                          m.f32(dw), own);
-                 });
+                 gradient, 0, x, from, dw, 0);
   }
 }
 
@@ -158,10 +178,16 @@ void lower_softmax_cross_entropy_grad(Lowering& l, const Node& node, std::int32_
 }
 
 void lower_linear_cross_entropy(Lowering& l, const Node& node, std::int32_t index) {
-  lower_linear(l, node, index, false);
+  lower_linear<false>(l, node, index);
 }
 void lower_linear_cross_entropy_grad(Lowering& l, const Node& node, std::int32_t index) {
-  lower_linear(l, node, index, true);
+  lower_linear<false>(l, node, index);
+}
+void lower_linear_cross_entropy_bf16(Lowering& l, const Node& node, std::int32_t index) {
+  lower_linear<true>(l, node, index);
+}
+void lower_linear_cross_entropy_bf16_grad(Lowering& l, const Node& node, std::int32_t index) {
+  lower_linear<true>(l, node, index);
 }
 
 void lower_batch_mean(Lowering& l, const Node& node, std::int32_t index) {

@@ -7,6 +7,7 @@
 #include "backend/cuda/kernels/elementwise.h"
 #include "backend/cuda/kernels/move.h"
 #include "backend/cuda/lowering/lower.h"
+#include "ops/bf16.h"
 
 namespace podium::PODIUM_CUDA_SPACE {
 
