@@ -193,7 +193,7 @@ inline OpSample draw_linear_loss(Draw& draw, const OpDef& op) {
   if (bf16) a.order = draw_order(draw);
   std::int64_t rows = draw.images(), classes = draw.in(1, 50), depth = draw.in(1, 12);
   if (draw.one_in(4) && !bf16) rows = draw.in(250, 300);
-  if (draw.one_in(6) && bf16) rows = draw.in(1020, 1060), classes = draw.in(1, 20), depth = 1;
+  if (draw.one_in(16) && bf16) rows = draw.in(1020, 1060), classes = draw.in(1, 20), depth = 1;
   OpSample sample{
       a, {f32(Shape{rows, depth}), f32(Shape{classes, depth}), {DType::kI32, Shape{rows}}}};
   const bool with_gradient =

@@ -25,11 +25,15 @@ SoftmaxShape softmax_shape(const Node& node, const Shape& logits) {
 }
 
 // Multiplies the gradients of each loss by that loss's own; (p - t) * 1 was exact.
-void weigh_gradients(const SoftmaxShape& shape, const float* weights, float* dz) {
-  for (std::int64_t block = 0; block < blocks_of(shape.images); ++block)
+int weigh_gradients_parts(const SoftmaxShape& shape) {
+  return parts_of(blocks_of(shape.images), shape.classes * kLanes, 1 << 16);
+}
+void weigh_gradients(const SoftmaxShape& shape, const float* weights, float* dz, int part) {
+  const Range blocks = share_of(blocks_of(shape.images), weigh_gradients_parts(shape), part);
+  for (std::int64_t block = blocks.begin; block < blocks.end; ++block)
     for (std::int64_t k = 0; k < shape.classes; ++k)
-      for (std::int64_t lane = 0; lane < cpu::kLanes; ++lane)
-        dz[(block * shape.classes + k) * cpu::kLanes + lane] *= weights[block * cpu::kLanes + lane];
+      for (std::int64_t lane = 0; lane < kLanes; ++lane)
+        dz[(block * shape.classes + k) * kLanes + lane] *= weights[block * kLanes + lane];
 }
 
 // A linear_cross_entropy and, if it has one, its gradient, of some rows after the others; `z` are
@@ -92,9 +96,9 @@ struct LinearLoss {
                                       m.f32(losses) + first, grad ? m.f32(logits) : nullptr, part);
          });
     if (weighs)
-      emit("weights of losses", 1, {z, weights}, {z}, {logits, 8 * logits},
-           [=, gradients = z, factors = weights](const Memory& m, int) {
-             weigh_gradients(softmax, m.f32(factors) + first, m.f32(gradients));
+      emit("weights of losses", weigh_gradients_parts(softmax), {z, weights}, {z},
+           {logits, 8 * logits}, [=, gradients = z, factors = weights](const Memory& m, int part) {
+             weigh_gradients(softmax, m.f32(factors) + first, m.f32(gradients), part);
            });
   }
 };
@@ -209,10 +213,11 @@ void lower_softmax_cross_entropy_grad(Lowering& l, const Node& node, std::int32_
           }});
   if (weight != nullptr) return;
   l.emit({.name = "softmax_cross_entropy_grad weights",
+          .parts = weigh_gradients_parts(shape),
           .reads = {losses, dz},
           .writes = {dz},
-          .run = [=](const Memory& m, int, int) {
-            weigh_gradients(shape, m.f32(losses), m.f32(dz));
+          .run = [=](const Memory& m, int part, int) {
+            weigh_gradients(shape, m.f32(losses), m.f32(dz), part);
           }});
 }
 

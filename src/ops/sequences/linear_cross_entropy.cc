@@ -62,6 +62,7 @@ std::vector<OpSample> make_samples(bool with_gradient, bool bf16 = false) {
   for (const auto& [rows, classes, depth] :
        {Sizes{32, 40, 8}, {17, 3, 5}, bf16 ? Sizes{1030, 9, 2} : Sizes{513, 70, 3}})
     for (const float smoothing : {0.0f, 0.2f}) {
+      if (bf16 && smoothing == 0) continue;  // four orders are enough
       list.push_back(
           {SoftmaxCrossEntropyAttributes{smoothing},
            {{DType::kF32, {rows, depth}}, {DType::kF32, {classes, depth}}, {DType::kI32, {rows}}}});
