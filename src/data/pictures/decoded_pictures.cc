@@ -53,6 +53,7 @@ bool DecodedPictures::keep(std::int64_t index, const PictureSize& size, int eigh
                      bytes = 3 * height * width + 1, taken = bytes + kBesides;
   if (kept_.fetch_add(taken) + taken > allowed_) {
     kept_ -= taken;
+    full_ = true;
     return false;
   }
   auto pixels = std::make_shared<Pixels>();

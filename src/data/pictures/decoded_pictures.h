@@ -1,5 +1,5 @@
 // Decoded pictures that stay in memory from one epoch to the next: those that are read first, until
-// the memory that they may take is full. None makes way for another: an epoch reads each picture
+// one finds no room in the memory that they may take. None makes way for another: an epoch reads each picture
 // once, so whichever had to go would be needed no later than what took its place.
 #pragma once
 
@@ -20,9 +20,9 @@ namespace podium {
 class DecodedPictures {
  public:
   // More bytes than before: of pixels, three a pixel, and what is known of each picture.
-  void allow(std::int64_t bytes) { allowed_ += bytes; }
-  // Whether any picture may still be kept.
-  bool has_room() const { return kept_ < allowed_; }
+  void allow(std::int64_t bytes) { allowed_ += bytes, full_ = false; }
+  // Whether no picture has found no room yet.
+  bool has_room() const { return !full_; }
   // Of picture `index`, if some of it is kept.
   std::optional<PictureSize> size_of(std::int64_t index) const;
   // Copies an area of the picture as decoded at so many eighths; false if it is not kept so.
@@ -40,6 +40,7 @@ class DecodedPictures {
     std::map<int, std::shared_ptr<const Pixels>> pixels;  // by eighths
   };
   std::atomic<std::int64_t> allowed_ = 0, kept_ = 0;
+  std::atomic<bool> full_ = true;
   mutable std::shared_mutex mutex_;
   std::map<std::int64_t, Picture> pictures_;
 };

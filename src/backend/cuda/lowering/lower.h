@@ -15,4 +15,9 @@ PODIUM_OP_LIST(PODIUM_LOWER_DECLARE)
 
 void lower_own_operation(Lowering& lowering, const Node& node, std::int32_t index);
 
+// Kernels of BF16 operands number elements and sides of images by fewer bits than others do. The
+// images, or one dimension of a matrix, are filled up to a multiple of 8. Throws UserError(kUsage)
+// where an operand of the node is too large.
+void require_bf16_size(const Node& node, const Shape& shape);
+
 }  // namespace podium::PODIUM_CUDA_SPACE

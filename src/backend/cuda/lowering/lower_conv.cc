@@ -148,30 +148,28 @@ void lower_product(Lowering& l, const Node& node, std::int32_t index) {
           }});
 }
 
-// Kernels of BF16 operands number elements and sides of images by fewer bits than others do. The
-// images, or one dimension of a matrix, are filled up to a multiple of 8. Said where a program is
-// planned, and not in its first step.
+// Said where a program is planned, and not in its first step.
 void require_sizes(Lowering& l, const Node& node) {
-  constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1, kMostSide = 32767;
-  const auto require = [&](const Shape& shape) {
-    if (shape.elements() == 0) return;
-    const auto filled_along = [&](std::int64_t axis) {
-      return shape.elements() / shape[axis] * ((shape[axis] + 7) / 8 * 8);
-    };
-    const bool has_sides = shape.rank() == 4;
-    const std::int64_t filled = std::max(filled_along(0), filled_along(has_sides ? 0 : 1));
-    const bool fits = !has_sides || std::max(shape[2], shape[3]) <= kMostSide;
-    PODIUM_REQUIRE(filled <= kMost && fits, ExitCode::kUsage, node.op->name, " ", node.name,
-                   ": an operand ", to_string(shape),
-                   " is too large for BF16 on a GPU, which takes ", kMost,
-                   " elements of a replica and images of ", kMostSide,
-                   " pixels a side; use more replicas or a smaller batch, or precision=fp32");
-  };
-  for (const Value input : node.inputs) require(l.shape(input));
-  require(node.outputs[0].shape);
+  for (const Value input : node.inputs) require_bf16_size(node, l.shape(input));
+  require_bf16_size(node, node.outputs[0].shape);
 }
 
 }  // namespace
+
+void require_bf16_size(const Node& node, const Shape& shape) {
+  constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1, kMostSide = 32767;
+  if (shape.elements() == 0) return;
+  const auto filled_along = [&](std::int64_t axis) {
+    return shape.elements() / shape[axis] * ((shape[axis] + 7) / 8 * 8);
+  };
+  const bool has_sides = shape.rank() == 4;
+  const std::int64_t filled = std::max(filled_along(0), filled_along(has_sides ? 0 : 1));
+  const bool fits = !has_sides || std::max(shape[2], shape[3]) <= kMostSide;
+  PODIUM_REQUIRE(filled <= kMost && fits, ExitCode::kUsage, node.op->name, " ", node.name,
+                 ": an operand ", to_string(shape), " is too large for BF16 on a GPU, which takes ",
+                 kMost, " elements of a replica and images of ", kMostSide,
+                 " pixels a side; use more replicas or a smaller batch, or precision=fp32");
+}
 
 void lower_conv2d(Lowering& l, const Node& node, std::int32_t index) {
   lower_forward<false>(l, node, index, conv2d, conv2d_scratch);

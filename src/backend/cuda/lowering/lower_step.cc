@@ -38,6 +38,8 @@ template <bool kBf16>
 void lower_linear(Lowering& l, const Node& node, std::int32_t index) {
   const bool with_gradients = node.inputs.size() > 3;
   const Shape &xs = l.shape(node.inputs[0]), &ws = l.shape(node.inputs[1]);
+  for (const Shape& shape : {xs, ws})
+    if (kBf16) require_bf16_size(node, shape);
   const std::int64_t rows = xs[0], depth = xs[1], classes = ws[0],
                      most = std::min(rows, kBf16 ? 1024 : kProductRun);
   const MatrixLayout by_depth{depth, 1}, by_class{classes, 1};

@@ -398,13 +398,15 @@ TEST_F(Shards, are_read_once_in_an_epoch_that_is_interrupted_whoever_reads_them)
 }
 
 // Of a set that reads its pictures anew, and of one that keeps so many bytes of them: examples of
-// epochs 0 and 1, then of the evaluation. How often that reads each in epoch 1, and then.
+// epochs 0 and 1, then of the evaluation, if that can be. How often the second reads each in epoch
+// 1, and then.
 struct KeptReads {
   std::vector<int> in_epoch, in_evaluation;
 };
-KeptReads expect_equal_when_kept(const PictureSource& all, std::int64_t bytes) {
+KeptReads expect_equal_when_kept(const PictureSource& all, std::int64_t bytes,
+                                 bool evaluates = true) {
   const auto counted = std::make_shared<const Counted>(all.records());
-  const PictureSource kept(counted, all.crop(), {.skip = true, .limit = 9});
+  const PictureSource kept(counted, all.crop(), {.skip = true, .limit = 24});
   EXPECT_TRUE(kept.keep_decoded(bytes));
   std::vector<std::uint8_t> expected(static_cast<std::size_t>(all.image_bytes())), found(expected);
   std::vector<int> before(static_cast<std::size_t>(all.count)), after(before);
@@ -417,7 +419,7 @@ KeptReads expect_equal_when_kept(const PictureSource& all, std::int64_t bytes) {
   };
   std::vector<std::vector<int>> reads = {counted->reads()};
   for (const std::int64_t epoch : {0, 1, 2}) {
-    for (std::int64_t i = 0; i < all.count; ++i) {
+    for (std::int64_t i = 0; i < all.count && (evaluates || epoch < 2); ++i) {
       const ExampleKey key{7, epoch, i};
       read(epoch == 2 ? nullptr : &key, i);
     }
@@ -453,6 +455,36 @@ TEST_F(Shards, keep_what_they_decode_where_there_is_room_and_give_the_same_bytes
   EXPECT_GT(sum(some.in_epoch), 0);
   EXPECT_LT(sum(some.in_epoch), static_cast<int>(count));
   EXPECT_EQ(some.in_epoch, some.in_evaluation);
+}
+
+// A picture that ends early: of some crops it has all, others are passed over.
+TEST_F(Shards, that_keep_what_they_decode_pass_over_the_same_pictures) {
+  const std::string good = sample("colour-444.jpg"), cut = good.substr(0, good.size() * 8 / 10);
+  std::vector<TarExample> examples;
+  for (int i = 0; i < 24; ++i)
+    examples.push_back({cat("photos/", i), i % 3 == 0 ? cut : good, cat(i % 2)});
+  put("a.tar", tar_of(examples));
+  PictureOptions skips = options();
+  skips.on_error = "skip", skips.skip_limit = 24;
+  AugmentOptions augment;
+  augment.crop = "random-resized";
+  const Pictures pictures = open_pictures("tar", skips, augment, "");
+  set_log_sink([](LogLevel, const std::string&) {});
+  expect_equal_when_kept(*pictures.train, 1 << 24, false);
+  int read = 0, passed_over = 0;
+  std::vector<std::uint8_t> out(static_cast<std::size_t>(pictures.train->image_bytes()));
+  for (const std::int64_t epoch : {0, 1})
+    for (std::int64_t i = 0; i < pictures.train->count; ++i) {
+      const ExampleKey key{7, epoch, i};
+      const bool own =
+          pictures.train->read_image(i, &key, out.data()).label == pictures.train->label(i);
+      const int number = std::stoi(pictures.train->records().name(i).substr(
+          pictures.train->records().name(i).rfind('/') + 1));
+      if (number % 3 == 0) ++(own ? read : passed_over);
+    }
+  EXPECT_GE(read, 1);
+  EXPECT_GE(passed_over, 1);
+  set_log_sink(nullptr);
 }
 
 TEST_F(Shards, on_a_disk_that_answers_late_are_waited_for_and_the_run_says_so) {
