@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks the backend cuda on this machine's GPU and measures it; prints what docs/results/gpu.md shows. Under ten minutes on
-# 16 cores and an H100.
+# Checks the backend cuda on this machine's GPU and measures it; prints what docs/results/gpu.md shows. It took 4.8 minutes on
+# 16 cores and an H200, before ResNet-50, GPT-2 and PyTorch were among it; meant for ten.
 #
 #   scripts/check-gpu.sh                          # with build/podium and the datasets that are found
 #   scripts/check-gpu.sh --data DIR               # datasets there (PODIUM_DATA)
@@ -12,12 +12,14 @@
 #
 # 1. the tensor cores beside the rule of their order
 # 2. the first hashes of each recipe, GPU and CPU; in BF16, of one worker and of two
-# 3. images/s of each recipe in FP32 and in BF16, beside PyTorch's where PODIUM_PEERS names the folder of torch_bench.py and PODIUM_PEER_PYTHON
-#    (python3) has PyTorch with CUDA; and the time of each operation beside its roof
+# 3. images/s or tokens/s of each recipe in FP32 and in BF16, among them ResNet-50 and GPT-2 where their data are, beside PyTorch's where
+#    PODIUM_PEERS names the folder of torch_bench.py and torch_text.py and PODIUM_PEER_PYTHON (python3) has PyTorch with CUDA; a whole run of
+#    the sprint in BF16; and the time of each operation beside its roof
 # 4. every operation against the reference, bit for bit
 # 5. the first hashes in BF16 beside a CPU's in the same order; of all GPUs of the machine beside one, where there are several; of two ranks on
 #    one GPU over MPI, where there is mpirun
 # 6. an audited run of the GPU, of which the CPU proves drawn steps; a run that moves from CPU to GPU and back; a whole run of mnist, GPU and CPU
+# 7. DavidNet in PyTorch as compiled with max-autotune, which takes minutes to compile
 # shellcheck disable=SC2317 # verdict() calls the functions
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -40,7 +42,8 @@ backend=cuda
 in_bf16=(cifar10-resnet32:100 cifar10-davidnet:30)
 in_bf16_with=()
 compared=(mnist:200 cifar10-resnet32:200 cifar10-davidnet:60 cifar10-sprint:12)
-measured=(mnist:2000 cifar10-resnet32:1000 cifar10-davidnet:150 cifar10-sprint:60)
+measured=(cifar10-davidnet:150 cifar10-sprint:60 imagenet-resnet50:40 gpt2-124m:10 mnist:2000 cifar10-resnet32:1000)
+declare -A with=() # what a recipe is given to be measured
 whole=(mnist)
 while [[ $# -gt 0 ]]; do
   case $1 in
@@ -76,6 +79,28 @@ while [[ $# -gt 0 ]]; do
 done
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
+# Photographs of 224 pixels for ResNet-50, and tokens for GPT-2: 16 windows of 1,024 a replica.
+prepare() {
+  local data=${PODIUM_DATA:-data} ready=() pair
+  local text=$data/wikitext-2/train.txt photographs=$data/imagenette/imagenette.tar
+  for pair in "${measured[@]}"; do
+    case ${pair%:*} in
+      imagenet-resnet50)
+        [[ -e $photographs ]] || { echo "ResNet-50 was not measured: there is no $photographs." && continue; }
+        tar -C "$folder" -xf "$photographs" imagenette
+        with[imagenet-resnet50]="data=folder:$folder/imagenette data.classes=10 train_examples=0 test_examples=0 --keep-decoded 2GiB"
+        ;;
+      gpt2-124m)
+        [[ -e $text && -e $data/gpt2-bpe ]] || { echo "GPT-2 was not measured: there is no $text, or no $data/gpt2-bpe." && continue; }
+        "$podium" data tokenize "$text" --tokenizer "$data/gpt2-bpe" --out "$folder/tokens" --held-out 0.01 >"$folder/log" 2>&1 ||
+          { tail -n 1 "$folder/log" && continue; }
+        with[gpt2-124m]="data.path=$folder/tokens batch=64 replicas=4"
+        ;;
+    esac
+    ready+=("$pair")
+  done
+  measured=("${ready[@]}")
+}
 failed=0
 verdict() { # WHAT COMMAND...: a line of a table
   local what=$1
@@ -193,29 +218,56 @@ beside_torch() {
     $1 == name && $2 !~ /^[0-9]+$/ { $1 = ""; printf " %s | |", substr($0, 2, 60); found = 1 }
     END { if (!found) printf " | |" }' "$folder/torch"
 }
+# A GPU's BF16 TFLOP/s by its data sheet, of dense products; nothing for others.
+peak_of_gpu() {
+  case $(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1) in
+    *H100*PCIe*) echo 756 ;;
+    *H100* | *H200*) echo 989 ;;
+    *A100*) echo 312 ;;
+  esac
+}
+value() { sed -nE "s/.*\"$1\": ?([0-9.e+-]+).*/\1/p" "$folder/json"; } # of a run's result
 declare -A podium_speed
 if [[ ${#measured[@]} -gt 0 ]]; then
   echo
-  echo "| recipe | precision | images/s | input waiting | memory |"
+  prepare
+  echo
+  echo "| recipe | precision | images/s or tokens/s | input waiting | memory |"
   echo "| --- | --- | --- | --- | --- |"
   for pair in "${measured[@]}"; do
     for precision in fp32 bf16; do
       rm -rf "${folder:?}/gpu"
-      train gpu "$backend" "${pair%:*}" "${pair#*:}" "precision=$precision" evaluation.every_epochs=0 --json \
+      # shellcheck disable=SC2086 # words
+      train gpu "$backend" "${pair%:*}" "${pair#*:}" "precision=$precision" evaluation.every_epochs=0 --json ${with[${pair%:*}]:-} \
         >"$folder/json" 2>"$folder/log" ||
         { echo "| \`${pair%:*}\` | $precision | **failed**: $(tail -n 1 "$folder/log") | | |" && failed=1 && continue; }
-      value() { sed -nE "s/.*\"$1\": ?([0-9.e+-]+).*/\1/p" "$folder/json"; }
-      podium_speed[${pair%:*}/$precision]=$(value images_per_second)
+      speed=$(value images_per_second)
+      podium_speed[${pair%:*}/$precision]=${speed:-$(value tokens_per_second)}
       # shellcheck disable=SC2016 # Markdown's
       printf '| `%s`, %s steps | %s | %.0f | %.2f%% | %.0f MB of the host |\n' "${pair%:*}" "${pair#*:}" "$precision" \
-        "$(value images_per_second)" "$(value input_wait_percent)" "$(($(value peak_memory_bytes) / 1000000))"
+        "${podium_speed[${pair%:*}/$precision]}" "$(value input_wait_percent)" "$(($(value peak_memory_bytes) / 1000000))"
     done
   done
+  if [[ -n ${podium_speed[gpt2-124m/bf16]:-} ]]; then
+    # 6N + 12LCT: 124,475,904 parameters, 12 layers, width 768, 1,024 tokens.
+    awk -v rate="${podium_speed[gpt2-124m/bf16]}" -v peak="$(peak_of_gpu)" 'BEGIN {
+      flops = rate * (6 * 124475904 + 12 * 12 * 768 * 1024) / 1e12
+      printf "\nGPT-2 in BF16: %.1f TFLOP/s, a token being 6N + 12LCT", flops
+      if (peak > 0) printf "; %.1f%% of the %d of the data sheet (MFU)", 100 * flops / peak, peak
+      print "." }'
+  fi
+  rm -rf "${folder:?}/gpu"
+  if "$podium" train cifar10-sprint precision=bf16 --backend "$backend" --out "$folder/gpu" --quiet --json >"$folder/json" 2>"$folder/log"; then
+    echo
+    echo "A whole run of the sprint in BF16: accuracy $(value accuracy), $(value train_seconds) s of training."
+  fi
   if [[ -n $peers ]]; then
     modes=(fp32+channels_last tf32+channels_last bf16+channels_last fp32+channels_last+compile bf16+channels_last+compile)
     cases=()
     for mode in "${modes[@]}"; do
-      for pair in "${measured[@]}"; do cases+=("${pair%:*}:$mode"); done
+      for pair in "${measured[@]}"; do
+        [[ ${pair%:*} == gpt2-124m ]] || cases+=("${pair%:*}:$mode")
+      done
     done
     "$python" "$torch" "${cases[@]}" --peers "$peers" --data "${PODIUM_DATA:-data}" >"$folder/torch" 2>"$folder/log" ||
       tail -n 1 "$folder/log"
@@ -226,6 +278,7 @@ if [[ ${#measured[@]} -gt 0 ]]; then
     echo "| --- |$(printf ' --- | --- |%.0s' "${modes[@]}")"
     for pair in "${measured[@]}"; do
       recipe=${pair%:*}
+      [[ $recipe != gpt2-124m ]] || continue
       [[ -n ${podium_speed[$recipe/fp32]:-} && -n ${podium_speed[$recipe/bf16]:-} ]] || continue
       # shellcheck disable=SC2016 # Markdown's
       printf '| `%s` |' "$recipe"
@@ -236,6 +289,20 @@ if [[ ${#measured[@]} -gt 0 ]]; then
       done
       echo
     done
+    if [[ -n ${podium_speed[gpt2-124m/bf16]:-} ]]; then
+      echo
+      echo "| GPT-2, 16 windows of 1,024 | PyTorch's tokens/s | Podium's, as a multiple |"
+      echo "| --- | --- | --- |"
+      for mode in bf16 compile+bf16 eager compile; do
+        precision=fp32
+        [[ $mode != *bf16 ]] || precision=bf16
+        speed=$("$python" "$peers/torch_text.py" gpt2-124m-1024 --batch 16 --device cuda --mode "$mode" 2>"$folder/log" |
+          sed -nE 's/.*"tokens_per_s": ([0-9.]+).*/\1/p' || true)
+        awk -v mode="$mode" -v theirs="${speed:-0}" -v ours="${podium_speed[gpt2-124m/$precision]:-0}" -v error="$(tail -n 1 "$folder/log")" 'BEGIN {
+          if (theirs > 0) printf "| %s | %.0f | %.2f |\n", mode, theirs, ours / theirs
+          else printf "| %s | failed: %s | |\n", mode, substr(error, 1, 80) }'
+      done
+    fi
   else
     echo
     echo "PyTorch was not measured beside it: PODIUM_PEERS is not set."
@@ -246,7 +313,8 @@ if [[ ${#measured[@]} -gt 0 ]]; then
       echo "\`podium bench recipe ${pair%:*} precision=$precision --backend $backend\`:"
       echo
       echo '```'
-      "$podium" bench recipe "${pair%:*}" "precision=$precision" --backend "$backend" 2>&1 || failed=1
+      # shellcheck disable=SC2086 # words
+      "$podium" bench recipe "${pair%:*}" "precision=$precision" --backend "$backend" ${with[${pair%:*}]:-} 2>&1 || failed=1
       echo '```'
     done
   done
@@ -273,4 +341,9 @@ verdict "\`glyphs\`, started on the CPU, killed on the GPU, ended on the CPU" mo
 for recipe in "${whole[@]}"; do
   verdict "\`$recipe\`, a whole run" compare_whole "$recipe"
 done
+if [[ ${#measured[@]} -gt 0 && -n $peers ]]; then
+  echo
+  "$python" "$torch" cifar10-davidnet:bf16+channels_last+autotune --peers "$peers" --data "${PODIUM_DATA:-data}" 2>"$folder/log" ||
+    tail -n 1 "$folder/log"
+fi
 exit "$failed"

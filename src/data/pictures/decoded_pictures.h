@@ -1,6 +1,6 @@
 // Decoded pictures that stay in memory from one epoch to the next: those that are read first, until
-// one finds no room in the memory that they may take. None makes way for another: an epoch reads each picture
-// once, so whichever had to go would be needed no later than what took its place.
+// one finds no room in the memory that they may take. None makes way for another: an epoch reads
+// each picture once, so whichever had to go would be needed no later than what took its place.
 #pragma once
 
 #include <atomic>
