@@ -257,9 +257,11 @@ if [[ ${#measured[@]} -gt 0 ]]; then
       print "." }'
   fi
   rm -rf "${folder:?}/gpu"
+  echo
   if "$podium" train cifar10-sprint precision=bf16 --backend "$backend" --out "$folder/gpu" --quiet --json >"$folder/json" 2>"$folder/log"; then
-    echo
     echo "A whole run of the sprint in BF16: accuracy $(value accuracy), $(value train_seconds) s of training."
+  else
+    echo "A whole run of the sprint in BF16 **failed**: $(tail -n 1 "$folder/log")" && failed=1
   fi
   if [[ -n $peers ]]; then
     modes=(fp32+channels_last tf32+channels_last bf16+channels_last fp32+channels_last+compile bf16+channels_last+compile)
