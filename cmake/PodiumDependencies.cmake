@@ -110,7 +110,7 @@ if(NOT PODIUM_CORE_ONLY AND NOT CMAKE_CROSSCOMPILING AND NOT PODIUM_SANITIZE AND
   if(CMAKE_CUDA_COMPILER)
     # sm_80 and sm_90 have code of their own, later ones of the same family use it, and all others translate that of 75, or
     # from 8.0 on that of 80, which has BF16, when the program starts. nvcc 13 knows none before 75.
-    set(architectures "75-virtual;80;90-real")
+    set(architectures "75-virtual;80;90a-real")
     if(DEFINED ENV{CUDAARCHS})
       set(architectures $ENV{CUDAARCHS})
     endif()

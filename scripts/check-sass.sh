@@ -8,7 +8,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 "$root/scripts/install-dependencies.sh" build test sass
 [[ -e $root/build/compile_commands.json ]] || configure build -DCMAKE_BUILD_TYPE=Release -DPODIUM_TESTS=ON
-[[ $# -gt 0 ]] || set -- 75 80 90
+[[ $# -gt 0 ]] || set -- 75 80 90a
 code=0
 for arch in "$@"; do
   result=0

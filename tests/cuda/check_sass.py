@@ -2,9 +2,9 @@
 them with what the contracts and the kernel's templates say. docs/kernels-cuda.md says what is compared.
 
     check_sass.py BUILD --cuobjdump FILE --nvdisasm FILE                 of the objects in a build folder
-    check_sass.py BUILD --nvdisasm FILE --arch 75 --arch 90              compiles the kernels anew for these GPUs
+    check_sass.py BUILD --nvdisasm FILE --arch 75 --arch 90a             compiles the kernels anew for these GPUs
 
-With --arch it also fails if a kernel spills registers. Exit code 77: skipped, with the reason.
+With --arch it also fails if a kernel spills registers, or waits for each product of a warpgroup. Exit code 77: skipped, with the reason.
 """
 
 import argparse
@@ -76,8 +76,11 @@ def counts_of_sass(text):
     for line in text.splitlines():
         if section := re.match(r"\s*\.section\s+\.text\.(\w+)", line):
             kernel = kernels.setdefault(section[1], Counts())
-        found = re.match(r"\s*/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+\s+)?(FFMA|FADD|FMUL)([.\w]*)\s+([^;]*);", line)
+        found = re.match(r"\s*/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+\s+)?(FFMA|FADD|FMUL|HGMMA)([.\w]*)\s+([^;]*);", line)
         if kernel is None or not found:
+            continue
+        if found[1] == "HGMMA":
+            kernel["warpgroup"] += 1
             continue
         operation, operands = {"FFMA": "fma", "FADD": "add", "FMUL": "mul"}[found[1]], found[3]
         if operation == "add" and re.search(r"-RZ\b", operands):
@@ -106,10 +109,14 @@ def probe(operation, times):
             f"ld.param.u64 %rd1, [p];\n{body}ret;\n}}\n")
 
 
+def number_of(arch):
+    return int(re.match(r"\d+", arch)[0])
+
+
 def expansions(tools, arch, folder):
     source = folder / f"probe_{arch}.ptx"
     names = ("div", "sqrt", "rcp")
-    source.write_text(f".version 7.8\n.target sm_{min(arch, 90)}\n.address_size 64\n" +
+    source.write_text(f".version 7.8\n.target sm_{min(number_of(arch), 90)}\n.address_size 64\n" +
                       "".join(probe(name, times) for name in names for times in (1, 2)))
     cubin = folder / f"probe_{arch}.cubin"
     run(tools.ptxas, f"-arch=sm_{arch}", "-O3", source, "-o", cubin)
@@ -169,7 +176,7 @@ def implied(name, arch):
         "filter_gradients": ("gt", m + 2 + 3),
     }[found[1]]
     fma, add, mul = TRANSFORMS[kind][m]
-    units = UNITS.get(kind, {}).get(m, 0) if arch >= 100 else 0
+    units = UNITS.get(kind, {}).get(m, 0) if number_of(arch) >= 100 else 0
     return Counts(fma=times * (fma - units), add=times * (add + units), mul=times * mul)
 
 
@@ -187,6 +194,10 @@ def compare(ptx, sass, expansion, arch, complain):
             equal = found[k] == wanted[k] or (repeated and found[k] >= wanted[k] > 0) or (merged and 0 <= wanted[k] - found[k] <= 8)
             if not equal:
                 complain(f"{short}: {found[k]} {k}, expected {wanted[k]}")
+        # Of warpgroups where the GPU has them; elsewhere these kernels are empty.
+        products = arch == "90a" and "WarpgroupTile" in name
+        if (found["warpgroup"] > 0) != products:
+            complain(f"{short}: {found['warpgroup']} products of warpgroups")
         by_template = implied(name, arch)
         if by_template is not None and any(of_ptx[k] != by_template[k] for k in ("fma", "add", "mul")):
             complain(f"{short}: its PTX has {of_ptx}; its templates imply {by_template}")
@@ -203,8 +214,8 @@ def embedded(tools, obj, folder):
         run(tools.cuobjdump, option, "all", obj.resolve(), cwd=where)
     files = {}
     for file in where.iterdir():
-        if found := re.search(r"\.sm_(\d+)\w?\.(ptx|cubin)$", file.name):
-            files.setdefault(int(found[1]), {})[found[2]] = file
+        if found := re.search(r"\.sm_(\d+\w?)\.(ptx|cubin)$", file.name):
+            files.setdefault(found[1], {})[found[2]] = file
     return {arch: (both["ptx"], both["cubin"]) for arch, both in files.items() if len(both) == 2}
 
 
@@ -219,6 +230,8 @@ def compiled(tools, command, source, arch, folder, complain):
     log = run(tools.ptxas, "-v", f"-arch=sm_{arch}", "-O3", ptx, "-o", cubin)
     kernel = ""
     for line in log.splitlines():
+        if found := re.search(r"wgmma.* serialized .*in the function '(\w+)'", line):
+            complain(f"{demangled(found[1])[:110]} waits for each product of a warpgroup")
         if found := re.search(r"Function properties for (\w+)|Compiling entry function '(\w+)'", line):
             kernel = found[1] or found[2]
         if (found := re.search(r"(\d+) bytes spill stores", line)) and int(found[1]) > 0:
@@ -231,7 +244,7 @@ def main():
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--cuobjdump")
     parser.add_argument("--nvdisasm", required=True)
-    parser.add_argument("--arch", type=int, action="append", default=[])
+    parser.add_argument("--arch", action="append", default=[])
     tools = parser.parse_args()
     for tool in (tools.nvdisasm, tools.cuobjdump or tools.nvdisasm):
         if not pathlib.Path(tool).exists():
@@ -264,11 +277,11 @@ def main():
                 kernels += len(of_ptx)
                 checked.add(arch)
     if not checked:
-        print("skipped: the build has no PTX beside the GPU's code; set CUDAARCHS to a number without -real, such as 90")
+        print("skipped: the build has no PTX beside the GPU's code; set CUDAARCHS to a number without -real, such as 90a")
         return SKIPPED
     for fault in faults:
         print(fault)
-    print(f"{kernels} kernels for {', '.join(f'sm_{arch}' for arch in sorted(checked))}: {len(faults)} faults")
+    print(f"{kernels} kernels for {', '.join(f'sm_{arch}' for arch in sorted(checked, key=number_of))}: {len(faults)} faults")
     return 1 if faults else 0
 
 

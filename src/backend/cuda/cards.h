@@ -68,6 +68,7 @@ struct Queue {
   int device = 0;  // of the runtime
   int card = 0;    // of the process
   Pending* pending = nullptr;
+  bool warpgroups = false;  // whether its products of BF16 may be those of warpgroups (launch.h)
 
   // Before a call on the stream, with the mutex held.
   void settle() {

@@ -22,6 +22,7 @@
 #include "backend/cuda/seeded_fault.h"
 #include "backend/cuda/tensor_cores.h"
 #include "backend/cuda/whole_step.h"
+#include "base/log.h"
 #include "base/words.h"
 #include "ops/bf16.h"
 #include "ops/ops.h"
@@ -215,6 +216,15 @@ class CudaDevice : public Device, public NetworkedDevice, public MeasuredDevice 
       support.orders = support.fast = {*order};
     else
       support.family = cat("sm_", info.major, info.minor), support.tolerance = kBf16Tolerance;
+    if (support.missing.empty()) {
+      const WarpgroupProbe probe = probe_warpgroups(queue.stream, info);
+      queue.warpgroups = probe.has && probe.differences == 0;
+      if (probe.differences != 0)
+        log(LogLevel::kWarning,
+            cat(info.name, ": ", probe.differences, " of ", probe.sums,
+                " sums of its warpgroups' products (wgmma) differ from those of warps (mma.sync); "
+                "BF16 is computed by warps, which is slower but right. Please report this"));
+    }
     return support;
   }
   // All GPUs must add alike.
@@ -298,6 +308,8 @@ std::vector<ProbedGpu> probe_gpus(std::int64_t sums) {
       const Probe probe = probe_tensor_cores(stream, *order, warps, seed);
       gpu.sums += probe.sums, gpu.differences += probe.differences;
     }
+    const WarpgroupProbe warpgroups = probe_warpgroups(stream, found.devices[i]);
+    gpu.warpgroup_sums = warpgroups.sums, gpu.warpgroup_differences = warpgroups.differences;
     runtime::destroy_stream(stream);
   }
   return list;

@@ -37,6 +37,8 @@ Gpus find_gpus();
 struct ProbedGpu {
   std::string name, bf16_order;  // no order: not probed
   std::int64_t sums = 0, differences = 0;
+  // Of products of warpgroups, from those of warps; no sums: it has none, or the program for it.
+  std::int64_t warpgroup_sums = 0, warpgroup_differences = 0;
 };
 std::vector<ProbedGpu> probe_gpus(std::int64_t sums);
 

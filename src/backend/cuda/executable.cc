@@ -202,11 +202,13 @@ void CudaExecutable::run_step(const Step& step, const Launch& launch, const Memo
 void CudaExecutable::launch(int replicas, std::byte* arena, std::span<const Place> inputs,
                             std::span<const Place> outputs, BranchStreams* streams) {
   const Memory memory = bind(replicas, arena, inputs, outputs);
-  Launch launch{.stream = queue_.stream, .replicas = replicas};
+  Launch launch{.stream = queue_.stream, .replicas = replicas, .warpgroups = queue_.warpgroups};
   if (!profiling_ && streams != nullptr && branches_ > 1) {
     streams->fork(queue_.stream, branches_);
-    for (const Step& step : program_.steps)
-      run_step(step, {.stream = streams->of(step.branch), .replicas = replicas}, memory);
+    for (const Step& step : program_.steps) {
+      launch.stream = streams->of(step.branch);
+      run_step(step, launch, memory);
+    }
     streams->join();
     return;
   }

@@ -27,6 +27,7 @@ struct Launch {
   Stream stream = nullptr;
   int replicas = 1;
   Phases* phases = nullptr;
+  bool warpgroups = false;  // whether products of BF16 may be those of warpgroups
 
   // Of functions with several kernels that take long.
   void begin(const char* phase) const {

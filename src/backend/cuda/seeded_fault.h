@@ -11,6 +11,8 @@
   X(kTileReadTooEarly, "a tile of a product is read without a barrier after it was written")    \
   X(kTileWrittenTooEarly, "a tile's buffer is written while other threads still read it")       \
   X(kCopyNotWaited, "a copy to shared memory is read before it was waited for")                 \
+  X(kOperandsNotWaited, "a warpgroup multiplies what its copies have not brought yet")          \
+  X(kProductsNotWaited, "a warpgroup's operands are overwritten before they are multiplied")    \
   X(kTreeWithoutBarrier, "a level of a block's tree begins before the one below has ended")     \
   X(kBarrierInBranch, "a barrier lies in a branch that not all threads take")                   \
   X(kLaneMissingInMask, "the mask of a shuffle lacks lanes that take part")                     \

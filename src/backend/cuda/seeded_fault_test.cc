@@ -16,6 +16,8 @@
 
 #include "backend/bound_executable.h"
 #include "backend/cuda/emulated/emulated.h"
+#include "backend/cuda/runtime.h"
+#include "backend/cuda/tensor_cores.h"
 #include "backend/operation_case.h"
 #include "backend/reference/reference_device.h"
 #include "base/error.h"
@@ -371,6 +373,16 @@ std::string nan_in_products(Device& device) {
   return "";
 }
 
+// Looks for sums of a warpgroup's tiles that are not those of warps.
+std::string difference_of_warpgroups(Device& /*device*/) {
+  set_cuda_thread_order("reverse");
+  const Stream stream = runtime::make_stream();
+  const WarpgroupProbe probe = probe_warpgroups(stream, runtime::find_devices().devices[0]);
+  runtime::destroy_stream(stream);
+  if (probe.sums == 0) return "nothing was compared";
+  return probe.differences == 0 ? "" : cat(probe.differences, " of ", probe.sums, " sums differ");
+}
+
 Finding finding_of(SeededFault fault) {
   const auto product = at_samples(matmul_op);
   switch (fault) {
@@ -378,6 +390,8 @@ Finding finding_of(SeededFault fault) {
     case SeededFault::kTileReadTooEarly:
     case SeededFault::kTileWrittenTooEarly: return {FoundBy::kRaces, "data race", product};
     case SeededFault::kCopyNotWaited: return {FoundBy::kBits, "", nan_in_products};
+    case SeededFault::kOperandsNotWaited:
+    case SeededFault::kProductsNotWaited: return {FoundBy::kBits, "", difference_of_warpgroups};
     case SeededFault::kTreeWithoutBarrier:
       return {FoundBy::kRaces, "data race", at_samples(global_norm_op)};
     case SeededFault::kSameValueTwice:
@@ -490,6 +504,7 @@ TEST_F(SeededFaults, are_not_found_where_none_is) {
     EXPECT_EQ(difference_of_step(*device_, kind), "") << static_cast<int>(kind);
   EXPECT_EQ(difference_in_other_memory(*device_), "");
   EXPECT_EQ(nan_in_products(*device_), "");
+  EXPECT_EQ(difference_of_warpgroups(*device_), "");
   EXPECT_EQ(difference_between_gpus(*device_), "");
 }
 

@@ -44,9 +44,16 @@ struct Grid {
 // The block's shared memory.
 template <typename T>
 __device__ T& shared() {
-  extern __shared__ __align__(16) unsigned char podium_shared_memory[];
+  extern __shared__ __align__(1024) unsigned char podium_shared_memory[];
   return *reinterpret_cast<T*>(podium_shared_memory);
 }
+// How instructions name a place of it.
+__device__ inline unsigned shared_address(const void* place) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(place));
+}
+
+// Ends the program: for code that the device has been asked not to run.
+__device__ inline void stop() { __trap(); }
 
 // Copies of 16 bytes to shared memory that go on while the thread does something else; zeros
 // instead if nothing is there. Copies since the last end_copies() are a group. A thread sees its
@@ -56,8 +63,7 @@ __device__ inline void copy16(void* shared, const void* from, bool there) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
   *static_cast<uint4*>(shared) = there ? *static_cast<const uint4*>(from) : uint4{0, 0, 0, 0};
 #else
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
-                   static_cast<unsigned>(__cvta_generic_to_shared(shared))),
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared)),
                "l"(from), "r"(there ? 16 : 0)
                : "memory");
 #endif
@@ -80,8 +86,7 @@ __device__ inline void wait_for_copies() {
 // kTransposed, of column `group`.
 template <bool kTransposed, typename Row>
 __device__ inline void load_matrices(std::uint32_t (&to)[4], const Row& row) {
-  const auto from =
-      static_cast<unsigned>(__cvta_generic_to_shared(row(static_cast<int>(threadIdx.x % 32))));
+  const unsigned from = shared_address(row(static_cast<int>(threadIdx.x % 32)));
   if constexpr (kTransposed)
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
@@ -103,7 +108,7 @@ __device__ inline void load_matrices(std::uint32_t (&to)[4], const Row& row) {
 __device__ inline void add_bf16_products(float (&d)[4], const std::uint32_t (&a)[4],
                                          const std::uint32_t (&b)[2]) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-  __trap();  // the device refuses such programs
+  stop();
 #else
   asm volatile(
       "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "

@@ -157,4 +157,47 @@ Probe probe_tensor_cores(Stream stream, Bf16Order order, int warps, std::uint32_
   return probe;
 }
 
+WarpgroupProbe probe_warpgroups(Stream stream, const runtime::DeviceInfo& device) {
+  WarpgroupProbe probe;
+  if (device.major != 9 || device.minor != 0) return probe;
+  const OwnedMemory flag(sizeof(std::int32_t));
+  const Launch warps{.stream = stream}, warpgroups{.stream = stream, .warpgroups = true};
+  write_has_warpgroups(warps, flag.as<std::int32_t>());
+  std::int32_t has = 0;
+  runtime::download(stream, &has, flag.as<void>(), sizeof has);
+  probe.has = has != 0;
+  if (!probe.has) return probe;
+  constexpr int kMostColumns = 256;
+  Draw draw(7);
+  const auto drawn = [&](int rows) {
+    std::vector<std::uint16_t> values(static_cast<std::size_t>(rows) * kProbeTerms);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = draw.half(i % 97 == 0 ? 3 : 1);
+    return values;
+  };
+  const std::vector<std::uint16_t> a = drawn(kProbeRows), b = drawn(kMostColumns);
+  std::vector<float> found(std::size_t{kProbeRows} * kMostColumns), expected(found.size());
+  const OwnedMemory left(a.size() * sizeof a[0]), right(b.size() * sizeof b[0]),
+      sums(found.size() * sizeof found[0]);
+  runtime::upload(stream, left.as<void>(), a.data(), static_cast<std::int64_t>(a.size() * 2));
+  runtime::upload(stream, right.as<void>(), b.data(), static_cast<std::int64_t>(b.size() * 2));
+  for (const int columns : {128, kMostColumns})
+    for (const bool side_by_side : {false, true}) {
+      const auto count = std::size_t{kProbeRows} * static_cast<std::size_t>(columns);
+      const auto multiply = [&](const Launch& launch, std::vector<float>& to) {
+        multiply_tile(launch, columns, side_by_side, left.as<std::uint16_t>(),
+                      right.as<std::uint16_t>(), sums.as<float>());
+        runtime::download(stream, to.data(), sums.as<void>(),
+                          static_cast<std::int64_t>(count * sizeof to[0]));
+      };
+      multiply(warps, expected);
+      multiply(warpgroups, found);
+      for (std::size_t i = 0; i < count; ++i)
+        probe.differences +=
+            std::bit_cast<std::uint32_t>(found[i]) != std::bit_cast<std::uint32_t>(expected[i]) ? 1
+                                                                                                : 0;
+      probe.sums += static_cast<std::int64_t>(count);
+    }
+  return probe;
+}
+
 }  // namespace podium::PODIUM_CUDA_SPACE

@@ -24,4 +24,12 @@ struct Probe {
 };
 Probe probe_tensor_cores(Stream stream, Bf16Order order, int warps, std::uint32_t seed);
 
+// Whether the current device and this program's code for it have products of warpgroups, and these
+// make of random tiles of such numbers what warps make of them.
+struct WarpgroupProbe {
+  bool has = false;
+  std::int64_t sums = 0, differences = 0;
+};
+WarpgroupProbe probe_warpgroups(Stream stream, const runtime::DeviceInfo& device);
+
 }  // namespace podium::PODIUM_CUDA_SPACE

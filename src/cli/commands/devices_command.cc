@@ -203,7 +203,10 @@ ExitCode probe_tensor_cores() {
                       : cat(gpu.differences, " of ", gpu.sums,
                             " chains of four products differ from ", "the order ", gpu.bf16_order))
               << "\n";
-    differs = differs || gpu.differences != 0;
+    if (gpu.warpgroup_sums != 0)
+      std::cout << gpu.name << ": " << gpu.warpgroup_differences << " of " << gpu.warpgroup_sums
+                << " sums of warpgroups (wgmma) differ from those of warps (mma.sync)\n";
+    differs = differs || gpu.differences != 0 || gpu.warpgroup_differences != 0;
   }
   return differs ? ExitCode::kDifferent : ExitCode::kDone;
 }

@@ -389,5 +389,6 @@ void set_code_version(int version) { g_code_version = version; }
 }  // namespace runtime
 
 int simt::emulated_code_version() { return g_code_version; }
+bool simt::has_warpgroup_code() { return g_code_version == 90; }
 
 }  // namespace podium::cuda_emulated

@@ -99,6 +99,38 @@ void load_matrices(std::uint32_t (&to)[4], const Row& row) {
                      : element(matrix, group, first) | element(matrix, group, first + 1) << 16;
 }
 void* shared_memory();
+// Of a place of it: the bytes before it.
+unsigned shared_address(const void* place);
+
+// Products of a warpgroup (simt_warpgroup.h). With the threads in forward order they are computed
+// where they begin, else where they are waited for.
+bool has_warpgroup_code();
+void add_warpgroup_products(float* sums, int columns, bool side_by_side, std::uint64_t a,
+                            std::uint64_t b);
+template <int kN, bool kColumns>
+void add_warpgroup_products(float (&sums)[kN / 2], std::uint64_t a, std::uint64_t b) {
+  add_warpgroup_products(sums, kN, kColumns, a, b);
+}
+inline constexpr bool kHasWarpgroups = true;
+inline void begin_products() {}
+void end_products();
+void wait_for_products(int groups);
+template <int kGroups>
+void wait_for_products() {
+  wait_for_products(kGroups);
+}
+template <int kGroups>
+void wait_for_operands() {
+  wait_for_copies(kGroups);
+}
+template <int kCount>
+void settle(float (&/*sums*/)[kCount]) {}
+template <int kCount>
+void take_sums(float (&/*sums*/)[kCount]) {
+  wait_for_products(0);
+}
+// Ends the program (simt.h).
+void stop();
 
 template <typename T>
 T& shared() {

@@ -142,8 +142,7 @@ struct GatherSlices {
   __device__ void copy(typename T::Stage& stage) {
     T::template for_each_octet<T::kM, kTerms / kOctet>([&](int i, int row, int octet) {
       const bool there = i < rows;
-      simt::copy16(&stage.a[row][octet * kOctet], packed + (there ? i * kRowStep * g.row : 0),
-                   there);
+      simt::copy16(T::a_at(stage, row, octet), packed + (there ? i * kRowStep * g.row : 0), there);
     });
     packed += kTerms;
     const int first_line = T::thread() / T::kLineOctets, octet = T::thread() % T::kLineOctets;
@@ -155,7 +154,7 @@ struct GatherSlices {
 #pragma unroll
       for (int i = 0; i < kShare; i += kLineStep) {
         const bool there = meets && (kWide || channel + i + first_line < g.depth);
-        simt::copy16(&stage.b[shared + i + first_line][octet * kOctet],
+        simt::copy16(T::b_at(stage, shared + i + first_line, octet),
                      x + (there ? line_at + i * channel_step : 0), there);
       }
       next_shared();
@@ -187,8 +186,9 @@ struct Written {
 };
 
 template <typename T, bool kWide>
-__global__ void __launch_bounds__(T::kThreads, 256 / T::kThreads)
+__global__ void __launch_bounds__(T::kThreads, T::kBlocks)
     gather_bf16_kernel(Gather g, Written written, ConstHalves x, ConstHalves packed, Result y) {
+  if constexpr (T::kWarpgroups && !simt::kHasWarpgroups) return simt::stop();
   auto& shared = simt::shared<typename T::Shared>();
   const int output_tiles = (g.outputs + T::kM - 1) / T::kM;
   const int phase = static_cast<int>(blockIdx.y) / output_tiles,
@@ -222,7 +222,7 @@ __global__ void __launch_bounds__(T::kThreads, 256 / T::kThreads)
       first = y.floats.of(blockIdx.z)[place];
       if (other) second = y.floats.of(blockIdx.z)[place + written.image_step];
     });
-  sum_slices<T>(shared, slices, g.slices(slices.taps_down * slices.taps_across), sums);
+  T::add(shared, slices, g.slices(slices.taps_down * slices.taps_across), sums);
   for_each_there([&](std::int64_t place, bool other, float first, float second) {
     if (written.two) return store_pack<2>(y, blockIdx.z, place, {first, second});
     store(y, blockIdx.z, place, first);
@@ -260,6 +260,15 @@ void multiply(const Launch& launch, const Gather& g, const Written& written, Con
       "a product of BF16 operands of 2^31 elements or more");
   const std::int64_t sums =
       std::int64_t{g.outputs} * g.images8 * g.down.outs * g.across.outs * launch.replicas;
+  if (launch.warpgroups && g.outputs > 32) {
+    if (g.outputs > 64 && sums < 2 * kFew && g.is_wide())
+      return launch_gather<WarpgroupTile<128, 128, true>, true>(launch, g, written, x, packed, y);
+    if (g.outputs > 64)
+      return launch_gather<WarpgroupTile<128, 256, true>>(launch, g, written, x, packed, y);
+    if (sums < kFew)
+      return launch_gather<WarpgroupTile<64, 128, true>>(launch, g, written, x, packed, y);
+    return launch_gather<WarpgroupTile<64, 256, true>>(launch, g, written, x, packed, y);
+  }
   // Of terms that share no tap, these tiles would spill registers on compute capability 10.0.
   if (g.outputs > 64 && sums < 2 * kFew && g.is_wide())
     launch_gather<TensorTile<128, 128, 2, 2, true>, true>(launch, g, written, x, packed, y);

@@ -76,7 +76,7 @@ struct WeightSlices {
   __device__ void copy(typename T::Stage& stage) {
     T::template for_each_octet<T::kM, kSliceOctets>([&](int i, int row, int place) {
       const bool there = i < rows && left > 0;
-      simt::copy16(&stage.a[row][place * kOctet],
+      simt::copy16(T::a_at(stage, row, place),
                    dy + (there ? dy_at + i * kStep * s.row() * kOctet : 0), there);
     });
     const int h0 = down * s.stride_height, v0 = across * s.stride_width;
@@ -86,7 +86,7 @@ struct WeightSlices {
           static_cast<unsigned>(h0 + (shifts[i] >> 16)) < static_cast<unsigned>(s.in_height) &&
           static_cast<unsigned>(v0 + static_cast<std::int16_t>(shifts[i])) <
               static_cast<unsigned>(s.in_width);
-      simt::copy16(&stage.b[row][place * kOctet], x + (there ? x_at + column_at[i] : 0), there);
+      simt::copy16(T::b_at(stage, row, place), x + (there ? x_at + column_at[i] : 0), there);
     });
     dy_at += kSliceOctets * kOctet;
     left -= kSliceOctets;
@@ -116,8 +116,9 @@ struct WeightSlices {
 // Blocks x: tiles of filters by columns; y: parts of so many slices. Result
 // [part][filter][column].
 template <typename T, bool kMany>
-__global__ void __launch_bounds__(T::kThreads, 256 / T::kThreads)
+__global__ void __launch_bounds__(T::kThreads, T::kBlocks)
     weight_bf16_kernel(Layer s, int part_slices, ConstHalves dy, ConstHalves x, Floats result) {
+  if constexpr (T::kWarpgroups && !simt::kHasWarpgroups) return simt::stop();
   auto& shared = simt::shared<typename T::Shared>();
   const int tiles_across = (s.columns() + T::kN - 1) / T::kN;
   const int filter = static_cast<int>(blockIdx.x) / tiles_across * T::kM,
@@ -127,7 +128,7 @@ __global__ void __launch_bounds__(T::kThreads, 256 / T::kThreads)
   WeightSlices<T, kMany> slices(s, dy.of(blockIdx.z), x.of(blockIdx.z), filter, column, first);
   typename T::Sums sums;
   T::clear(sums);
-  sum_slices<T>(shared, slices, left < part_slices ? left : part_slices, sums);
+  T::add(shared, slices, left < part_slices ? left : part_slices, sums);
   float* const to = result.of(blockIdx.z) + part * s.weights();
   T::for_each_two(sums, [&](int at) {
     const int q = column + at;
@@ -161,12 +162,19 @@ std::int64_t slices_in(const Layer& s, const T&) {
 // Calls f(tile, parts). Sums depend on the parts, which follow from the shape alone, and not on the
 // tile.
 template <typename F>
-void with_weight_tile(const Layer& s, const F& f) {
+void with_weight_tile(const Layer& s, bool warpgroups, const F& f) {
   const auto slices = static_cast<int>(bf16_part_runs(s.out_channels, s.columns(), s.slices()));
   const Parts parts{(s.slices() + slices - 1) / slices, slices};
   const auto with = [&](auto tile) { f(tile, parts); };
   constexpr TensorTile<128, 256, 2, 4, false> kLargest;
-  if (s.out_channels > 64 && slices_in(s, kLargest) >= bf16_many_slices())
+  const bool large = s.out_channels > 64 && slices_in(s, kLargest) >= bf16_many_slices();
+  if (warpgroups && large)
+    with(WarpgroupTile<128, 256, false>());
+  else if (warpgroups && s.out_channels > 64)
+    with(WarpgroupTile<128, 128, false>());
+  else if (warpgroups && s.out_channels > 32 && s.columns() > 32)
+    with(WarpgroupTile<64, 128, false>());
+  else if (large)
     with(kLargest);
   else if (s.out_channels > 64)
     with(TensorTile<128, 128, 2, 2, false>());
@@ -185,7 +193,7 @@ void with_weight_tile(const Layer& s, const F& f) {
 std::int64_t conv2d_bf16_grad_weight_scratch(const ConvShape& shape) {
   const Layer s = layer_of(shape);
   std::int64_t floats = 0;
-  with_weight_tile(s, [&](auto, const Parts& parts) {
+  with_weight_tile(s, false, [&](auto, const Parts& parts) {
     floats = parts.count == 1 ? 0 : parts.count * s.weights();
   });
   return floats;
@@ -202,7 +210,7 @@ void conv2d_bf16_grad_weight(const Launch& launch, const ConvShape& shape, Const
       "a convolution of BF16 operands of 2^31 elements or more, or of images of 2^15 pixels a "
       "side");
   int count = 0;
-  with_weight_tile(s, [&](auto tile, const Parts& parts) {
+  with_weight_tile(s, launch.warpgroups, [&](auto tile, const Parts& parts) {
     using T = decltype(tile);
     count = parts.count;
     with_constant(s.octets >= kSliceOctets, [&](auto many) {

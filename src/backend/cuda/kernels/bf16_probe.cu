@@ -1,5 +1,7 @@
 #include "backend/cuda/kernels/bf16_probe.h"
+#include "backend/cuda/kernels/bf16_tile.h"
 #include "backend/cuda/simt.h"
+#include "backend/cuda/simt_warpgroup.h"
 
 namespace podium::PODIUM_CUDA_SPACE {
 namespace {
@@ -20,7 +22,76 @@ __global__ void __launch_bounds__(32)
   for (int i = 0; i < 4; ++i) own[i] = sums[i];
 }
 
+template <typename T, bool kColumns>
+struct ProbeSlices {
+  const Half *a, *b;
+  int term = 0;
+
+  __device__ void copy(typename T::Stage& stage) {
+    T::template for_each_octet<T::kM, kTerms / kOctet>([&](int /*i*/, int row, int octet) {
+      simt::copy16(T::a_at(stage, row, octet), a + row * kProbeTerms + term + octet * kOctet, true);
+    });
+    T::template for_each_octet<T::kLines, T::kLineOctets>([&](int /*i*/, int line, int octet) {
+      simt::copy16(
+          T::b_at(stage, line, octet),
+          b + (kColumns ? (term + line) * T::kN : line * kProbeTerms + term) + octet * kOctet,
+          true);
+    });
+    term += kTerms;
+  }
+};
+
+template <typename T, bool kColumns>
+__global__ void __launch_bounds__(T::kThreads, T::kBlocks)
+    tile_kernel(const Half* a, const Half* b, float* d) {
+  if constexpr (T::kWarpgroups && !simt::kHasWarpgroups) return simt::stop();
+  auto& shared = simt::shared<typename T::Shared>();
+  ProbeSlices<T, kColumns> slices{a, b};
+  typename T::Sums sums;
+  T::clear(sums);
+  T::add(shared, slices, kProbeTerms / kTerms, sums);
+  T::for_each_two(sums, [&](int column) {
+    return [&, column](int row, float first, float second) {
+      d[row * T::kN + column] = first;
+      d[row * T::kN + column + 1] = second;
+    };
+  });
+}
+
+template <int kN, bool kColumns>
+void launch_tile(const Launch& launch, const Half* a, const Half* b, float* d) {
+  const auto with = [&](auto tile) {
+    using T = decltype(tile);
+    simt::launch(tile_kernel<T, kColumns>,
+                 {.blocks = {1, 1, 1},
+                  .threads = {T::kThreads, 1, 1},
+                  .shared_bytes = sizeof(typename T::Shared)},
+                 launch.stream, a, b, d);
+  };
+  if (launch.warpgroups)
+    with(WarpgroupTile<kProbeRows, kN, kColumns>());
+  else
+    with(TensorTile<kProbeRows, kN, 2, kN / 64, kColumns>());
+}
+
+__global__ void __launch_bounds__(32) flag_kernel(std::int32_t* flag) {
+  if (threadIdx.x == 0) *flag = simt::has_warpgroup_code() ? 1 : 0;
+}
+
 }  // namespace
+
+void multiply_tile(const Launch& launch, int columns, bool side_by_side, const std::uint16_t* a,
+                   const std::uint16_t* b, float* d) {
+  with_constant(side_by_side, [&](auto lines) {
+    constexpr bool kColumns = decltype(lines)::value;
+    columns == 256 ? launch_tile<256, kColumns>(launch, a, b, d)
+                   : launch_tile<128, kColumns>(launch, a, b, d);
+  });
+}
+
+void write_has_warpgroups(const Launch& launch, std::int32_t* flag) {
+  simt::launch(flag_kernel, {.blocks = {1, 1, 1}, .threads = {32, 1, 1}}, launch.stream, flag);
+}
 
 void multiply_chains(const Launch& launch, int warps, int chain, const std::uint32_t* a,
                      const std::uint32_t* b, float* d) {

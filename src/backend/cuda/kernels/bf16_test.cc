@@ -55,6 +55,7 @@ class Bf16Products : public testing::Test {
   }
 
   static void expect_contract(const OpDef& op, const Layer& layer) {
+    // By warps and by warpgroups.
     for (const auto& [major, order] :
          {std::pair{8, Bf16Order::kAmpere}, std::pair{9, Bf16Order::kHopper}}) {
       set_cuda_capability(major, 0);
@@ -64,7 +65,7 @@ class Bf16Products : public testing::Test {
       for (const char* threads : {"forward", "shuffled"}) {
         set_cuda_thread_order(threads);
         EXPECT_EQ(first_difference(run_case(*device, c, {})[0], expected), "")
-            << op.name << " " << name_of(order) << " " << threads;
+            << op.name << " " << major << " " << name_of(order) << " " << threads;
       }
     }
   }
@@ -117,6 +118,22 @@ TEST_F(Bf16Products, of_operands_that_are_too_large_are_refused_in_the_plan) {
             std::string::npos)
       << text;
   EXPECT_NE(refusal({1, 1 << 10, 1, 1 << 15}, w), "");
+}
+
+TEST_F(Bf16Products, of_warpgroups_are_those_of_warps_in_every_order_of_the_threads) {
+  const Stream stream = runtime::make_stream();
+  for (const char* threads : {"forward", "reverse", "shuffled"}) {
+    set_cuda_thread_order(threads);
+    const WarpgroupProbe probe = probe_warpgroups(stream, {.major = 9, .minor = 0});
+    EXPECT_EQ(probe.sums, 2 * 128 * (128 + 256));
+    EXPECT_EQ(probe.differences, 0) << threads;
+  }
+  // Another GPU has none, nor has a program for 9.0 that was not made for all of it.
+  EXPECT_EQ(probe_warpgroups(stream, {.major = 10, .minor = 0}).sums, 0);
+  set_cuda_code_version(80);
+  EXPECT_EQ(probe_warpgroups(stream, {.major = 9, .minor = 0}).sums, 0);
+  set_cuda_code_version(90);
+  runtime::destroy_stream(stream);
 }
 
 TEST_F(Bf16Products, are_exact_on_tensor_cores_that_keep_the_rule_and_on_no_others) {
