@@ -10,8 +10,8 @@
 #
 # The most valuable first, each printed as it comes, so that a run that is cut short has said what matters most:
 #
-# 1. the tensor cores beside the rule of their order
-# 2. the first hashes of each recipe, GPU and CPU; in BF16, of one worker and of two
+# 1. the tensor cores beside the rule of their order, warpgroups beside warps
+# 2. the first hashes of each recipe, GPU and CPU; in BF16, of one worker and of two, and by both instructions
 # 3. images/s or tokens/s of each recipe in FP32 and in BF16, among them ResNet-50 and GPT-2 where their data are, beside PyTorch's where
 #    PODIUM_PEERS names the folder of torch_bench.py and torch_text.py and PODIUM_PEER_PYTHON (python3) has PyTorch with CUDA; a whole run of
 #    the sprint in BF16; and the time of each operation beside its roof
@@ -43,6 +43,7 @@ in_bf16=(cifar10-resnet32:100 cifar10-davidnet:30)
 in_bf16_with=()
 compared=(mnist:200 cifar10-resnet32:200 cifar10-davidnet:60 cifar10-sprint:12)
 measured=(cifar10-davidnet:150 cifar10-sprint:60 imagenet-resnet50:40 gpt2-124m:10 mnist:2000 cifar10-resnet32:1000)
+has_wgmma=0 # lines that the probe has of it
 declare -A with=() # what a recipe is given to be measured
 whole=(mnist)
 while [[ $# -gt 0 ]]; do
@@ -175,6 +176,12 @@ prove() { # RECIPE STEPS
   train gpu "$backend" "$1" "$2" run.audit_every_steps=4 run.audit_backend=cpu evaluation.every_epochs=0 &&
     "$podium" verify "$folder/gpu" --backend cpu --budget 20s
 }
+compare_instructions() { # RECIPE STEPS
+  rm -rf "${folder:?}/warps" "$folder/gpu"
+  PODIUM_WGMMA=0 train warps "$backend" "$1" "$2" precision=bf16 evaluation.every_epochs=0 run.hash_every_steps=1 &&
+    train gpu "$backend" "$1" "$2" precision=bf16 evaluation.every_epochs=0 run.hash_every_steps=1 &&
+    "$podium" diff "$folder/warps" "$folder/gpu"
+}
 compare_gpus() { # RECIPE STEPS
   rm -rf "${folder:?}/one" "$folder/all"
   train one "$backend" "$1" "$2" --gpus 0 evaluation.every_epochs=0 run.hash_every_steps=1 &&
@@ -203,12 +210,15 @@ table() {
 table
 if [[ $backend == cuda ]]; then
   verdict "tensor cores, 10^8 random products of 16 terms in chains of four, beside the rule" "$podium" devices --probe
+  has_wgmma=$(grep -c wgmma "$folder/log" || true)
 fi
 for pair in "${compared[@]}"; do
   verdict "\`${pair%:*}\`, the hashes of ${pair#*:} steps" compare_first "${pair%:*}" "${pair#*:}"
 done
 for pair in "${in_bf16[@]}"; do
   verdict "\`${pair%:*}\` in BF16, ${pair#*:} steps, one worker and two" compare_bf16 "${pair%:*}" "${pair#*:}"
+  ((has_wgmma == 0)) ||
+    verdict "\`${pair%:*}\` in BF16, ${pair#*:} steps, by \`wgmma\` and by \`mma.sync\`" compare_instructions "${pair%:*}" "${pair#*:}"
 done
 
 # PyTorch's images/s and Podium's as a multiple of them: RECIPE MODE PODIUM'S, as two columns.
@@ -247,6 +257,17 @@ if [[ ${#measured[@]} -gt 0 ]]; then
       printf '| `%s`, %s steps | %s | %.0f | %.2f%% | %.0f MB of the host |\n' "${pair%:*}" "${pair#*:}" "$precision" \
         "${podium_speed[${pair%:*}/$precision]}" "$(value input_wait_percent)" "$(($(value peak_memory_bytes) / 1000000))"
     done
+  done
+  for pair in "${measured[@]}"; do
+    ((has_wgmma > 0)) || break
+    [[ ${pair%:*} == *davidnet || ${pair%:*} == gpt2* || ${pair%:*} == *resnet50 ]] || continue
+    rm -rf "${folder:?}/gpu"
+    # shellcheck disable=SC2086 # words
+    PODIUM_WGMMA=0 train gpu "$backend" "${pair%:*}" "${pair#*:}" precision=bf16 evaluation.every_epochs=0 --json ${with[${pair%:*}]:-} \
+      >"$folder/json" 2>"$folder/log" || { tail -n 1 "$folder/log" && failed=1 && continue; }
+    speed=$(value images_per_second)
+    # shellcheck disable=SC2016 # Markdown's
+    printf '| `%s`, %s steps, by `mma.sync` | bf16 | %.0f | | |\n' "${pair%:*}" "${pair#*:}" "${speed:-$(value tokens_per_second)}"
   done
   if [[ -n ${podium_speed[gpt2-124m/bf16]:-} ]]; then
     # 6N + 12LCT: 124,475,904 parameters, 12 layers, width 768, 1,024 tokens.

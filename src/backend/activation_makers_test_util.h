@@ -76,7 +76,9 @@ inline std::vector<ActivationMaker> token_makers(std::int64_t columns) {
   constexpr std::int64_t kTokens = 7, n = 2 * kTokens;
   const Shape x{n, columns}, c{columns}, w{columns, columns}, ids{n};
   const Attributes norm = LayerNormAttributes(), rms = LayerNormAttributes{.centred = false},
-                   mixes = AttentionAttributes{.heads = 2, .groups = 2, .tokens = kTokens},
+                   mixes =
+                       AttentionAttributes{
+                           .heads = 2, .groups = 2, .tokens = kTokens, .order = Bf16Order::kHopper},
                    gelu = ActivationAttributes{{ActivationKind::kGelu}},
                    turns = RotaryAttributes{.tokens = kTokens, .features = columns / 2};
   const auto product = [](bool transpose_b) {
@@ -95,12 +97,12 @@ inline std::vector<ActivationMaker> token_makers(std::int64_t columns) {
       {&layer_norm_grad_op, norm, {x, x, c}},
       {&layer_norm_grad_op, rms, {x, x, c}},
       {&rotary_op, turns, {x}},
-      {&attention_op, mixes, {x, x, x}},
+      {&attention_bf16_op, mixes, {x, x, x}},
       {&matmul_bf16_op, product(false), {x, w}},
       {&matmul_bf16_op, product(true), {x, w}},
       {&softmax_cross_entropy_grad_op, SoftmaxCrossEntropyAttributes(), {{n, 512}, ids, {n}}}};
   for (const std::size_t result : {0, 1, 2})
-    makers.push_back({&attention_grad_op, mixes, {x, x, x, x}, result});
+    makers.push_back({&attention_bf16_grad_op, mixes, {x, x, x, x}, result});
   return makers;
 }
 

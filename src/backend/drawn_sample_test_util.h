@@ -422,17 +422,22 @@ inline OpSample draw_sample(const OpDef& op, Draw& draw) {
       return {a, {hidden, state, state, w, state, gates, hidden}};
     }
     case OpKind::kAttention:
-    case OpKind::kAttentionGrad: {
+    case OpKind::kAttentionGrad:
+    case OpKind::kAttentionBf16:
+    case OpKind::kAttentionBf16Grad: {
       AttentionAttributes a{
           .groups = draw.in(1, 3), .tokens = draw.in(1, 40), .causal = !draw.one_in(3)};
       a.heads = a.groups * draw.in(1, 3);
+      if (is_bf16(op)) a.order = draw_order(draw);
+      const bool gradient =
+          op.kind == OpKind::kAttentionGrad || op.kind == OpKind::kAttentionBf16Grad;
       if (!a.causal && draw.one_in(2)) a.keys = draw.in(1, 40);
       const std::int64_t sequences = draw.in(1, 3), features = draw.in(1, 40),
                          keys = a.keys > 0 ? a.keys : a.tokens;
       const TensorType q = f32(Shape{sequences * a.tokens, a.heads * features}),
                        k = f32(Shape{sequences * keys, a.groups * features});
       OpSample sample{a, {q, k, k}};
-      if (op.kind == OpKind::kAttentionGrad) sample.inputs.insert(sample.inputs.begin(), q);
+      if (gradient) sample.inputs.insert(sample.inputs.begin(), q);
       if (!a.causal && draw.one_in(2)) sample.inputs.push_back({DType::kI32, Shape{sequences}});
       return sample;
     }

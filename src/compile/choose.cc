@@ -46,6 +46,8 @@ const OpDef& of_bf16(const OpDef& op) {
   if (&op == &conv2d_grad_input_op) return conv2d_bf16_grad_input_op;
   if (&op == &conv2d_grad_weight_op) return conv2d_bf16_grad_weight_op;
   if (&op == &matmul_op) return matmul_bf16_op;
+  if (&op == &attention_op) return attention_bf16_op;
+  if (&op == &attention_grad_op) return attention_bf16_grad_op;
   return op;  // NOLINT(bugprone-return-const-ref-from-parameter)
 }
 
@@ -67,9 +69,9 @@ bool is_activation(const Node& node, std::size_t output, const std::set<Value>& 
     case OpKind::kEmbedding:
     case OpKind::kLayerNorm:
     case OpKind::kLayerNormGrad:
-    case OpKind::kAttention:
+    case OpKind::kAttentionBf16:
     case OpKind::kRotary: return output == 0;
-    case OpKind::kAttentionGrad: return true;
+    case OpKind::kAttentionBf16Grad: return true;
     case OpKind::kLinearCrossEntropyBf16Grad: return output == 1;
     case OpKind::kBatchNorm:
     case OpKind::kBatchNormGrad:

@@ -192,12 +192,12 @@ std::vector<std::string> rounded_in(const Graph& graph) {
 
 TEST(Choose, in_bf16_every_token_that_others_than_products_read_is_rounded_once) {
   const Graph graph = transformer_block({Bf16Order::kHopper});
-  // Not: what products alone read, logits, gradients to parameters and to logits.
+  // Not: what products, those of attention among them, alone read, logits, gradients to parameters
+  // and to logits.
   const std::vector<std::string> expected{
-      "embedding words 0",      "matmul_bf16 q 0",     "matmul_bf16 k 0",   "matmul_bf16 v 0",
-      "matmul_bf16 out 0",      "matmul_bf16 dense 0", "bias_add bias 0",   "matmul_bf16 head 0",
-      "activate_grad gelu 0",   "matmul_bf16 dense 0", "matmul_bf16 out 0", "matmul_bf16 v 0",
-      "matmul_bf16 k 0",        "add norm 0",          "matmul_bf16 q 0",   "add norm 0",
+      "embedding words 0",      "matmul_bf16 out 0",    "matmul_bf16 dense 0", "bias_add bias 0",
+      "matmul_bf16 head 0",     "activate_grad gelu 0", "matmul_bf16 dense 0", "matmul_bf16 v 0",
+      "matmul_bf16 k 0",        "add norm 0",           "matmul_bf16 q 0",     "add norm 0",
       "layer_norm_grad norm 0", "add words 0"};
   EXPECT_EQ(rounded_in(graph), expected);
   for (const NamedValue& output : graph.outputs())

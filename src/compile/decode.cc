@@ -74,7 +74,7 @@ class Rewriter {
       copy(index, node, has(Kind::kMemory) ? Kind::kMemory : Kind::kShared);
       return true;
     }
-    if (node.op == &attention_op) return attend(old, node, kinds);
+    if (node.op == &attention_op || node.op == &attention_bf16_op) return attend(old, node, kinds);
     if (has(Kind::kMemory)) return false;
     std::vector<Value> inputs;
     std::vector<bool> rows;
@@ -165,7 +165,7 @@ class Rewriter {
       if (a.causal) return false;
       a.keys = a.keys > 0 ? a.keys : a.tokens;
       a.tokens = 1;
-      made_[old] = {to_.add1(attention_op, a, std::move(inputs), node.name), Kind::kRow};
+      made_[old] = {to_.add1(*node.op, a, std::move(inputs), node.name), Kind::kRow};
       return true;
     }
     if (!a.causal || kinds[1] != Kind::kRow || kinds[2] != Kind::kRow) return false;
@@ -179,7 +179,8 @@ class Rewriter {
     }
     inputs.push_back(positions_);
     inputs.push_back(origins_);
-    const std::vector<Value> made = to_.add(attend_cached_op, a, inputs, node.name);
+    const std::vector<Value> made = to_.add(
+        node.op == &attention_op ? attend_cached_op : attend_cached_bf16_op, a, inputs, node.name);
     made_[old] = {made[0], Kind::kRow};
     to_.output(kNextCache + names_[names_.size() - 2], made[1]);
     to_.output(kNextCache + names_.back(), made[2]);

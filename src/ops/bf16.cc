@@ -251,6 +251,8 @@ auto with_attributes(const OpDef& op, const Attributes& attributes, const F& f) 
     case OpKind::kLinearCrossEntropyBf16:
     case OpKind::kLinearCrossEntropyBf16Grad:
       return f(attributes.as<SoftmaxCrossEntropyAttributes>());
+    case OpKind::kAttentionBf16:
+    case OpKind::kAttentionBf16Grad: return f(attributes.as<AttentionAttributes>());
     default: return f(attributes.as<Conv2dAttributes>());
   }
 }
@@ -266,6 +268,8 @@ bool rounds(const OpDef& op, std::size_t operand) {
     case OpKind::kMatmulBf16:
     case OpKind::kLinearCrossEntropyBf16:
     case OpKind::kLinearCrossEntropyBf16Grad: return operand < 2;
+    case OpKind::kAttentionBf16: return operand < 3;
+    case OpKind::kAttentionBf16Grad: return operand < 4;
     default: return false;
   }
 }

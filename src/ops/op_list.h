@@ -70,6 +70,8 @@
   X(LayerNormGrad, layer_norm_grad)                             \
   X(Attention, attention)                                       \
   X(AttentionGrad, attention_grad)                              \
+  X(AttentionBf16, attention_bf16)                              \
+  X(AttentionBf16Grad, attention_bf16_grad)                     \
   X(Rotary, rotary)                                             \
   X(Lstm, lstm)                                                 \
   X(LstmGrad, lstm_grad)                                        \

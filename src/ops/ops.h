@@ -522,15 +522,17 @@ Value rms_norm(Graph& graph, Value x, Value scale, float epsilon = 1e-5f, std::s
 
 // Attributes of attention and its gradient.
 struct AttentionAttributes {
-  std::int64_t heads = 1;   // of queries
-  std::int64_t groups = 1;  // heads of keys and values
-  std::int64_t tokens = 1;  // of a sequence of queries
-  bool causal = true;       // a query sees the keys up to its own place
-  std::int64_t keys = 0;    // of a sequence of keys; 0: as many as queries
+  std::int64_t heads = 1;             // of queries
+  std::int64_t groups = 1;            // heads of keys and values
+  std::int64_t tokens = 1;            // of a sequence of queries
+  bool causal = true;                 // a query sees the keys up to its own place
+  std::int64_t keys = 0;              // of a sequence of keys; 0: as many as queries
+  Bf16Order order = Bf16Order::kAmx;  // of attention_bf16
   template <typename Visitor>
   void visit(Visitor&& v) const {
     v("heads", heads), v("groups", groups), v("tokens", tokens), v("causal", causal);
     v("keys", keys);
+    if (order != Bf16Order::kAmx) v("order", name_of(order));
   }
 };
 // q [B T, H D], k and v [B S, G D] -> [B T, H D], scores divided by the root of D.

@@ -34,7 +34,9 @@ const OpDef& plain(const OpDef& op) {
   return op;  // NOLINT(bugprone-return-const-ref-from-parameter)
 }
 
-bool is_product(std::string_view op) { return op.starts_with("conv2d") || op == "matmul"; }
+bool is_product(std::string_view op) {
+  return op.starts_with("conv2d") || op == "matmul" || op.starts_with("attention");
+}
 
 ReplicaProgram program_of(const Recipe& recipe, const Model& model,
                           const std::vector<Field>& fields, std::int64_t rows) {

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/cpu/kernels/bf16/attention_bf16.h"
 #include "backend/cpu/kernels/sequence.h"
 #include "backend/cpu/lower.h"
 
@@ -129,6 +130,11 @@ void lower_rotary(Lowering& l, const Node& node, std::int32_t index) {
 
 namespace {
 
+AttentionBf16 attention_bf16_of(const Node& node, const Shape& queries) {
+  const auto& a = node.attributes.as<AttentionAttributes>();
+  return {.shape = attention_shape(a, queries), .order = a.order};
+}
+
 // The lengths of the keys, the operand after q, k and v; null: there are none.
 using Lengths = std::function<const std::int32_t*(const Memory&)>;
 Lengths lengths_of(Lowering& l, const Node& node, std::size_t operand, std::vector<Slot>& reads) {
@@ -207,6 +213,44 @@ void lower_attention_grad(Lowering& l, const Node& node, std::int32_t index) {
        .run = [=](const Memory& m, int part,
                   int thread) { attention_grad_keys(shape, gradient(m), m.scratch(thread), part); },
        .cost = half});
+}
+
+void lower_attention_bf16(Lowering& l, const Node& node, std::int32_t index) {
+  const AttentionBf16 attention = attention_bf16_of(node, l.shape(node.inputs[0]));
+  const Slot q = l.plain(node.inputs[0]), k = l.plain(node.inputs[1]), v = l.plain(node.inputs[2]);
+  const ResultSlot y = l.define_result({index, 0}, false);
+  std::vector<Slot> reads = {q, k, v};
+  const Lengths lengths = lengths_of(l, node, 3, reads);
+  l.need_scratch(attention_bf16_scratch(attention, false));
+  l.emit({.parts = attention_bf16_parts(attention.shape),
+          .reads = std::move(reads),
+          .writes = {y.slot},
+          .run = [=](const Memory& m, int part, int thread) {
+            cpu::attention_bf16(attention, {m.f32(q), m.f32(k), m.f32(v), lengths(m)},
+                                {m.f32(y.slot), y.rounded}, m.scratch(thread), part);
+          }});
+}
+
+void lower_attention_bf16_grad(Lowering& l, const Node& node, std::int32_t index) {
+  const AttentionBf16 attention = attention_bf16_of(node, l.shape(node.inputs[1]));
+  const Slot dy = l.plain(node.inputs[0]), q = l.plain(node.inputs[1]), k = l.plain(node.inputs[2]),
+             v = l.plain(node.inputs[3]);
+  const ResultSlot dq = l.define_result({index, 0}, false), dk = l.define_result({index, 1}, false),
+                   dv = l.define_result({index, 2}, false);
+  std::vector<Slot> reads = {dy, q, k, v};
+  const Lengths lengths = lengths_of(l, node, 4, reads);
+  l.need_scratch(attention_bf16_scratch(attention, true));
+  l.emit({.parts = attention_bf16_grad_parts(attention.shape),
+          .reads = std::move(reads),
+          .writes = {dq.slot, dk.slot, dv.slot},
+          .run = [=](const Memory& m, int part, int thread) {
+            const auto rows = [&](const ResultSlot& of) {
+              return RoundedRows{m.f32(of.slot), of.rounded};
+            };
+            cpu::attention_bf16_grad(attention, {m.f32(q), m.f32(k), m.f32(v), lengths(m)},
+                                     m.f32(dy), rows(dq), rows(dk), rows(dv), m.scratch(thread),
+                                     part);
+          }});
 }
 
 }  // namespace podium::cpu

@@ -216,7 +216,8 @@ class CudaDevice : public Device, public NetworkedDevice, public MeasuredDevice 
       support.orders = support.fast = {*order};
     else
       support.family = cat("sm_", info.major, info.minor), support.tolerance = kBf16Tolerance;
-    if (support.missing.empty()) {
+    const char* const choice = std::getenv("PODIUM_WGMMA");
+    if (support.missing.empty() && (choice == nullptr || std::string(choice) != "0")) {
       const WarpgroupProbe probe = probe_warpgroups(queue.stream, info);
       queue.warpgroups = probe.has && probe.differences == 0;
       if (probe.differences != 0)

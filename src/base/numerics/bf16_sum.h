@@ -35,10 +35,9 @@ inline float add_run(Bf16Order order, float sum, const Bf16Terms& terms) {
 }
 
 // A sum in runs, the last of which is filled up with zeros: term(i, a, b) sets the factors of term
-// i, which are BF16 numbers.
+// i, which are BF16 numbers. It goes on from `sum`, that of whole runs.
 template <typename Term>
-float bf16_sum(Bf16Order order, std::int64_t terms, const Term& term) {
-  float sum = 0;
+float bf16_sum(Bf16Order order, std::int64_t terms, const Term& term, float sum = 0) {
   for (std::int64_t run = 0; run < terms; run += kBf16Run) {
     Bf16Terms factors;
     for (int i = 0; i < kBf16Run && run + i < terms; ++i) term(run + i, factors.a[i], factors.b[i]);

@@ -9,6 +9,6 @@
 
 namespace podium {
 
-constexpr int numerical_contract(const Precision& precision) { return precision.bf16 ? 5 : 3; }
+constexpr int numerical_contract(const Precision& precision) { return precision.bf16 ? 6 : 3; }
 
 }  // namespace podium

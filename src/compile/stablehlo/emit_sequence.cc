@@ -55,9 +55,13 @@ std::string text_of(const Axes& axes) {
 }
 
 // The products of a and b, for each index of the two batch axes; the axes that are left are those
-// of a, then those of b.
-HloValue products(Builder& b, const HloValue& left, const Axes& batch_left, const Axes& over_left,
-                  const HloValue& right, const Axes& batch_right, const Axes& over_right) {
+// of a, then those of b. `bf16`: of both as they are rounded.
+HloValue products(Builder& b, bool bf16, const HloValue& a, const Axes& batch_left,
+                  const Axes& over_left, const HloValue& other, const Axes& batch_right,
+                  const Axes& over_right) {
+  const HloValue left = bf16 ? b.rounded_to_bf16(a) : a,
+                 right = bf16 ? b.rounded_to_bf16(other) : other;
+  const std::string precision = bf16 ? "DEFAULT" : "HIGHEST";
   std::vector<std::int64_t> extents;
   const auto add_others = [&](const HloValue& x, const Axes& batch, const Axes& over) {
     for (std::int64_t axis = 0; axis < x.shape.rank(); ++axis)
@@ -73,33 +77,36 @@ HloValue products(Builder& b, const HloValue& left, const Axes& batch_left, cons
                 cat("stablehlo.dot_general ", left.name, ", ", right.name,
                     ", batching_dims = ", text_of(batch_left), " x ", text_of(batch_right),
                     ", contracting_dims = ", text_of(over_left), " x ", text_of(over_right),
-                    ", precision = [HIGHEST, HIGHEST] : (", left.type(), ", ", right.type(),
-                    ") -> ", type_text("f32", shape)));
+                    ", precision = [", precision, ", ", precision, "] : (", left.type(), ", ",
+                    right.type(), ") -> ", type_text("f32", shape)));
 }
 
 // Queries are [B, T, G, H / G, D], keys [B, S, G, D], what is between [B, G, T, H / G, S].
 struct Heads {
   AttentionShape s;
   Shape queries, keys, pairs;
-  explicit Heads(const AttentionShape& shape)
-      : s(shape),
+  bool bf16;  // whether operands of products are rounded
+  Heads(const EmitContext& c, std::size_t operand, bool in_bf16)
+      : s(attention_shape(c.as<AttentionAttributes>(), c.in[operand].shape)),
         queries{s.sequences, s.tokens, s.groups, s.heads_of_group(), s.features},
         keys{s.sequences, s.keys, s.groups, s.features},
-        pairs{s.sequences, s.groups, s.tokens, s.heads_of_group(), s.keys} {}
+        pairs{s.sequences, s.groups, s.tokens, s.heads_of_group(), s.keys},
+        bf16(in_bf16) {}
 };
 
 // A value for each query, over its keys.
 HloValue of_queries(Builder& b, const HloValue& x, const Shape& pairs) {
   return b.broadcast(x, pairs, Axes{0, 1, 2, 3});
 }
-HloValue products_with_keys(Builder& b, const HloValue& queries, const HloValue& keys) {
-  return products(b, queries, {0, 2}, {4}, keys, {0, 2}, {3});
+HloValue products_with_keys(Builder& b, const Heads& h, const HloValue& queries,
+                            const HloValue& keys) {
+  return products(b, h.bf16, queries, {0, 2}, {4}, keys, {0, 2}, {3});
 }
 
 // `lengths`: of the keys of each sequence; null: all are seen.
 HloValue weights_of(Builder& b, const Heads& h, const HloValue& q, const HloValue& k,
                     const HloValue* lengths) {
-  HloValue scores = b.mul(products_with_keys(b, q, k), h.s.scale);
+  HloValue scores = b.mul(products_with_keys(b, h, q, k), h.s.scale);
   const HloValue lowest = b.constant(-std::numeric_limits<float>::infinity());
   if (h.s.causal) {
     const HloValue seen = b.compare("LE", b.iota("i32", h.pairs, 4), b.iota("i32", h.pairs, 2));
@@ -117,14 +124,15 @@ HloValue weights_of(Builder& b, const Heads& h, const HloValue& q, const HloValu
 }
 
 // What the queries of [B, G, T, H / G, T] make of keys, as rows.
-HloValue over_keys(Builder& b, const HloValue& pairs, const HloValue& keys, const Shape& rows) {
-  const HloValue y = products(b, pairs, {0, 1}, {4}, keys, {0, 2}, {1});
+HloValue over_keys(Builder& b, const Heads& h, const HloValue& pairs, const HloValue& keys,
+                   const Shape& rows) {
+  const HloValue y = products(b, h.bf16, pairs, {0, 1}, {4}, keys, {0, 2}, {1});
   return b.reshape(b.transpose(y, Axes{0, 2, 1, 3, 4}), rows);
 }
 // What their keys make of queries.
-HloValue over_queries(Builder& b, const HloValue& pairs, const HloValue& queries,
+HloValue over_queries(Builder& b, const Heads& h, const HloValue& pairs, const HloValue& queries,
                       const Shape& rows) {
-  const HloValue y = products(b, pairs, {0, 1}, {2, 3}, queries, {0, 2}, {1, 3});
+  const HloValue y = products(b, h.bf16, pairs, {0, 1}, {2, 3}, queries, {0, 2}, {1, 3});
   return b.reshape(b.transpose(y, Axes{0, 2, 1, 3}), rows);
 }
 
@@ -197,25 +205,34 @@ std::vector<HloValue> emit_rotary(const EmitContext& c) {
   return {b.reshape(b.concatenate(turned, 3), c.out())};
 }
 
-std::vector<HloValue> emit_attention(const EmitContext& c) {
+namespace {
+std::vector<HloValue> attention(const EmitContext& c, bool bf16) {
   Builder& b = c.b;
-  const Heads h(attention_shape(c.as<AttentionAttributes>(), c.in[0].shape));
+  const Heads h(c, 0, bf16);
   const HloValue p = weights_of(b, h, b.reshape(c.in[0], h.queries), b.reshape(c.in[1], h.keys),
                                 c.in.size() > 3 ? &c.in[3] : nullptr);
-  return {over_keys(b, p, b.reshape(c.in[2], h.keys), c.out())};
+  return {over_keys(b, h, p, b.reshape(c.in[2], h.keys), c.out())};
 }
 
-std::vector<HloValue> emit_attention_grad(const EmitContext& c) {
+std::vector<HloValue> attention_grad(const EmitContext& c, bool bf16) {
   Builder& b = c.b;
-  const Heads h(attention_shape(c.as<AttentionAttributes>(), c.in[1].shape));
+  const Heads h(c, 1, bf16);
   const HloValue dy = b.reshape(c.in[0], h.queries), q = b.reshape(c.in[1], h.queries),
                  k = b.reshape(c.in[2], h.keys), v = b.reshape(c.in[3], h.keys);
   const HloValue p = weights_of(b, h, q, k, c.in.size() > 4 ? &c.in[4] : nullptr),
-                 dp = products_with_keys(b, dy, v);
+                 dp = products_with_keys(b, h, dy, v);
   const HloValue mean = of_queries(b, b.sum(b.mul(p, dp), Axes{4}), h.pairs);
   const HloValue ds = b.mul(b.mul(p, b.sub(dp, mean)), h.s.scale);
-  return {over_keys(b, ds, k, c.out(0)), over_queries(b, ds, q, c.out(1)),
-          over_queries(b, p, dy, c.out(2))};
+  return {over_keys(b, h, ds, k, c.out(0)), over_queries(b, h, ds, q, c.out(1)),
+          over_queries(b, h, p, dy, c.out(2))};
+}
+}  // namespace
+
+std::vector<HloValue> emit_attention(const EmitContext& c) { return attention(c, false); }
+std::vector<HloValue> emit_attention_grad(const EmitContext& c) { return attention_grad(c, false); }
+std::vector<HloValue> emit_attention_bf16(const EmitContext& c) { return attention(c, true); }
+std::vector<HloValue> emit_attention_bf16_grad(const EmitContext& c) {
+  return attention_grad(c, true);
 }
 
 }  // namespace podium::stablehlo

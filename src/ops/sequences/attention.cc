@@ -16,6 +16,7 @@
 #include "ops/geometry.h"
 #include "ops/ops.h"
 #include "ops/reference_sums.h"
+#include "ops/sequences/attention_weights.h"
 #include "ops/sequences/decode.h"
 
 namespace podium {
@@ -92,16 +93,9 @@ struct Head {
   std::vector<float> weights(std::int64_t i) const { return weights(q + i * s.query_row(), i); }
   std::vector<float> weights(const float* query, std::int64_t i) const {
     std::vector<float> p(static_cast<std::size_t>(keys_of(i)));
-    float most = -std::numeric_limits<float>::infinity();
-    for (std::size_t j = 0; j < p.size(); ++j) {
+    for (std::size_t j = 0; j < p.size(); ++j)
       p[j] = dot(query, k + static_cast<std::int64_t>(j) * s.key_row()) * s.scale;
-      if (p[j] > most) most = p[j];
-    }
-    for (float& x : p) x = exp_f32(x - most);
-    const float share = 1.0f / lane_sum(static_cast<std::int64_t>(p.size()), [&](std::int64_t j) {
-                          return p[static_cast<std::size_t>(j)];
-                        });
-    for (float& x : p) x = x * share;
+    weights_of_scores(p);
     return p;
   }
   // [features]: the values of the keys with these weights.
@@ -242,7 +236,10 @@ std::vector<TensorType> infer_cached(const InferContext& context) {
   return {in[0], kept, kept};
 }
 
-void reference_cached(const Attributes& attributes, ConstTensors in, Tensors out) {
+// `attend(shape, q, keys, values, how many keys it sees, y)` of one head.
+template <typename Attend>
+void cache_and_attend(const Attributes& attributes, ConstTensors in, Tensors out,
+                      const Attend& attend) {
   const auto& a = attributes.as<AttentionAttributes>();
   const std::int64_t sequences = in[0]->shape()[0];
   const AttentionShape s = attention_shape(a, Shape{sequences * a.tokens, in[0]->shape()[1]});
@@ -275,16 +272,41 @@ void reference_cached(const Attributes& attributes, ConstTensors in, Tensors out
   }
   for (std::int64_t b = 0; b < sequences; ++b)
     for (std::int64_t h = 0; h < s.heads; ++h) {
-      const Head head(s, in[0]->f32().data(), out[1]->f32().data(), out[2]->f32().data(), nullptr,
-                      b, h);
-      const std::int64_t at = b * s.query_row() + h * s.features;
-      const std::vector<float> weights =
-          head.weights(in[0]->f32().data() + at, positions[static_cast<std::size_t>(b)]);
-      head.sum_of_values(weights, out[0]->f32().data() + at);
+      const std::int64_t at = b * s.query_row() + h * s.features,
+                         key = s.key(b, h / s.heads_of_group());
+      attend(s, in[0]->f32().data() + at, out[1]->f32().data() + key, out[2]->f32().data() + key,
+             positions[static_cast<std::size_t>(b)] + 1, out[0]->f32().data() + at);
     }
 }
 
+void reference_cached(const Attributes& attributes, ConstTensors in, Tensors out) {
+  cache_and_attend(attributes, in, out,
+                   [](const AttentionShape& s, const float* q, const float* k, const float* v,
+                      std::int64_t seen, float* y) {
+                     const Head head(s, q, k, v, nullptr, 0, 0);
+                     head.sum_of_values(head.weights(q, seen - 1), y);
+                   });
+}
+void reference_cached_bf16(const Attributes& attributes, ConstTensors in, Tensors out) {
+  const Bf16Order order = attributes.as<AttentionAttributes>().order;
+  cache_and_attend(
+      attributes, in, out,
+      [order](const AttentionShape& s, const float* q, const float* k, const float* v,
+              std::int64_t seen, float* y) { attend_bf16(s, order, q, k, v, seen, y); });
+}
+
 }  // namespace
+
+void weights_of_scores(std::vector<float>& scores) {
+  float most = -std::numeric_limits<float>::infinity();
+  for (const float s : scores)
+    if (s > most) most = s;
+  for (float& x : scores) x = exp_f32(x - most);
+  const float share = 1.0f / lane_sum(std::ssize(scores), [&](std::int64_t j) {
+                        return scores[static_cast<std::size_t>(j)];
+                      });
+  for (float& x : scores) x = x * share;
+}
 
 AttentionShape attention_shape(const AttentionAttributes& a, const Shape& q) {
   const std::int64_t features = q[1] / a.heads;
@@ -310,6 +332,8 @@ Value attention(Graph& graph, Value q, Value k, Value v, Value lengths,
 
 const OpDef attend_cached_op = {
     .name = "attend_cached", .infer = infer_cached, .reference = reference_cached};
+const OpDef attend_cached_bf16_op = {
+    .name = "attend_cached_bf16", .infer = infer_cached, .reference = reference_cached_bf16};
 const OpDef attention_op = {OpKind::kAttention, "attention", infer,  gradient,
                             reference,          cost,        samples};
 const OpDef attention_grad_op = {OpKind::kAttentionGrad, "attention_grad", infer_grad,  nullptr,

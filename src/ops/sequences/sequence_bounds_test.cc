@@ -4,6 +4,8 @@
 #include <cmath>
 #include <exception>
 
+#include "base/numerics/bf16.h"
+#include "ops/bf16.h"
 #include "ops/geometry.h"
 #include "ops/plain_test_util.h"
 
@@ -249,9 +251,31 @@ struct Head {
   }
 };
 
-TEST(PlainFormula, attention) {
-  for (const OpSample& sample : attention_op.samples()) {
-    const std::vector<Tensor> in = random_inputs(sample, 5400);
+// Operands that an operation rounds are BF16 numbers.
+std::vector<Tensor> inputs_of(const OpDef& op, const OpSample& sample, std::uint32_t seed) {
+  std::vector<Tensor> in = random_inputs(sample, seed);
+  for (std::size_t i = 0; i < in.size(); ++i)
+    if (rounds(op, i))
+      for (float& x : in[i].f32()) x = bf16_rounded(x);
+  return in;
+}
+
+// What rounds more than FP32 does: sums of BF16 products by so many times, weights once more.
+struct Coarse {
+  double sums = 1, weights = 0;
+
+  std::vector<Bounded> of(std::vector<Bounded> weights_of_keys) const {
+    for (Bounded& x : weights_of_keys) x.error = sums * x.error + weights * std::abs(x.value);
+    return weights_of_keys;
+  }
+  Bounded of(const Bounded& x) const { return of(std::vector{x})[0]; }
+};
+// Groups of terms are cut at the 24th bit below the largest of them; a BF16 number has 8 bits.
+constexpr Coarse kFp32, kBf16 = {.sums = 4, .weights = 0x1p-8};
+
+void expect_attention(const OpDef& op, const Coarse& coarse) {
+  for (const OpSample& sample : op.samples()) {
+    const std::vector<Tensor> in = inputs_of(op, sample, 5400);
     const AttentionShape s =
         attention_shape(sample.attributes.as<AttentionAttributes>(), in[0].shape());
     std::vector<Bounded> expected(u(in[0].elements()));
@@ -259,25 +283,27 @@ TEST(PlainFormula, attention) {
       for (std::int64_t h = 0; h < s.heads; ++h) {
         const Head head(s, in, 3, b, h);
         for (std::int64_t i = 0; i < s.tokens; ++i) {
-          const std::vector<Bounded> p = head.weights(in[0], in[1], i);
+          const std::vector<Bounded> p = coarse.of(head.weights(in[0], in[1], i));
           for (std::size_t d = 0; d < u(s.features); ++d) {
             SumBound sum;
             for (std::size_t j = 0; j < p.size(); ++j) {
               const double v = in[2].f32()[head.key(static_cast<std::int64_t>(j)) + d];
               sum.add(p[j].value * v, p[j].error * std::abs(v));
             }
-            expected[head.query(i) + d] = sum.bound(static_cast<double>(p.size()));
+            expected[head.query(i) + d] = sum.bound(coarse.sums * static_cast<double>(p.size()));
           }
         }
       }
-    expect_within(run_reference(attention_op, sample.attributes, in)[0], expected,
-                  name_of(attention_op, sample));
+    expect_within(run_reference(op, sample.attributes, in)[0], expected, name_of(op, sample),
+                  coarse.weights == 0 ? 1e-3 : 0.05);
   }
 }
+TEST(PlainFormula, attention) { expect_attention(attention_op, kFp32); }
+TEST(PlainFormula, attention_bf16) { expect_attention(attention_bf16_op, kBf16); }
 
-TEST(PlainFormula, attention_grad) {
-  for (const OpSample& sample : attention_grad_op.samples()) {
-    const std::vector<Tensor> in = random_inputs(sample, 5500);
+void expect_attention_grad(const OpDef& op, const Coarse& coarse) {
+  for (const OpSample& sample : op.samples()) {
+    const std::vector<Tensor> in = inputs_of(op, sample, 5500);
     const Tensor &dy = in[0], &q = in[1], &k = in[2], &v = in[3];
     const AttentionShape s =
         attention_shape(sample.attributes.as<AttentionAttributes>(), q.shape());
@@ -289,17 +315,18 @@ TEST(PlainFormula, attention_grad) {
       for (std::int64_t h = 0; h < s.heads; ++h) {
         const Head head(s, in, 4, b, h);
         for (std::int64_t i = 0; i < s.tokens; ++i) {
-          const std::vector<Bounded> p = head.weights(q, k, i);
+          const std::vector<Bounded> exact = head.weights(q, k, i), p = coarse.of(exact);
           std::vector<Bounded> dp;
           SumBound sum;
           for (std::size_t j = 0; j < p.size(); ++j) {
             dp.push_back(dot(head.row(dy, head.query(i)),
                              head.row(v, head.key(static_cast<std::int64_t>(j)))));
+            dp.back().error *= coarse.sums;
             sum.add(p[j].value * dp[j].value, product_error(p[j], dp[j]));
           }
           const Bounded mean = sum.bound(lane_depth(static_cast<std::int64_t>(p.size())));
           for (std::size_t j = 0; j < p.size(); ++j) {
-            const Bounded ds = (p[j] * (dp[j] - mean)) * head.scale;
+            const Bounded ds = coarse.of((p[j] * (dp[j] - mean)) * head.scale);
             const std::size_t query = head.query(i), key = head.key(static_cast<std::int64_t>(j));
             for (std::size_t d = 0; d < u(s.features); ++d) {
               add(dq[query + d], ds, k.f32()[key + d]);
@@ -309,13 +336,14 @@ TEST(PlainFormula, attention_grad) {
           }
         }
       }
-    const std::vector<Tensor> out = run_reference(attention_grad_op, sample.attributes, in);
+    const std::vector<Tensor> out = run_reference(op, sample.attributes, in);
     const auto expect = [&](const Tensor& actual, const std::vector<SumBound>& sums,
                             std::int64_t terms, const char* what) {
       std::vector<Bounded> expected;
       for (const SumBound& bound : sums)
-        expected.push_back(bound.bound(static_cast<double>(terms)));
-      expect_within(actual, expected, cat(name_of(attention_grad_op, sample), " ", what), 1e-2);
+        expected.push_back(bound.bound(coarse.sums * static_cast<double>(terms)));
+      expect_within(actual, expected, cat(name_of(op, sample), " ", what),
+                    coarse.weights == 0 ? 1e-2 : 0.5);
     };
     if (s.keys == 1) {  // a weight of 1, whatever the score is
       for (const Tensor* gradient : {&out[0], &out[1]})
@@ -327,6 +355,8 @@ TEST(PlainFormula, attention_grad) {
     expect(out[2], dv, s.tokens * s.heads_of_group(), "dv");
   }
 }
+TEST(PlainFormula, attention_grad) { expect_attention_grad(attention_grad_op, kFp32); }
+TEST(PlainFormula, attention_bf16_grad) { expect_attention_grad(attention_bf16_grad_op, kBf16); }
 
 }  // namespace
 }  // namespace podium

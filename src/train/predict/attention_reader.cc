@@ -21,7 +21,8 @@ constexpr const char *kQueries = "attention/queries", *kKeys = "attention/keys";
 const Node* attention_of(const Graph& graph) {
   const Node* found = nullptr;
   for (const Node& node : graph.nodes())
-    if (node.op == &attention_op && node.inputs.size() == 4) found = &node;
+    if ((node.op == &attention_op || node.op == &attention_bf16_op) && node.inputs.size() == 4)
+      found = &node;
   return found;
 }
 

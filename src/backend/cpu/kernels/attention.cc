@@ -144,6 +144,36 @@ HWY_INLINE Softmax softmax_row(float* p, int64_t keys, float scale) {
   return {most, share};
 }
 
+// Gradients to the weights of `keys` keys become those to their scores, +0 in the lanes behind.
+// Returns their mean.
+HWY_INLINE float score_gradients_row(const float* p, float* dp, int64_t keys, float scale) {
+  V16 sum = zero16();
+  for (int64_t j = 0; j < keys; j += kLanes)
+    sum = fma16(load16(p + j), choose_first16(load16(dp + j), zero16(), keys - j), sum);
+  const float mean = tree_sum16(sum);
+  for (int64_t j = 0; j < keys; j += kLanes) {
+    const V16 ds = mul16(mul16(load16(p + j), sub16(load16(dp + j), set16(mean))), set16(scale));
+    store16(dp + j, choose_first16(ds, zero16(), keys - j));
+  }
+  return mean;
+}
+
+// The same of several rows, the first of which has first_keys keys and each further one `more`
+// more; +0 behind them, up to `columns`.
+void weights_of_rows(const ScoreRows& s, float* p) {
+  for (int64_t i = 0, keys = s.first_keys; i < s.rows; ++i, keys += s.more, p += s.row) {
+    softmax_row(p, keys, s.scale);
+    std::fill(p + std::min(padded(keys), s.columns), p + s.columns, 0.0f);
+  }
+}
+void score_gradients_of_rows(const ScoreRows& s, const float* p, float* dp) {
+  for (int64_t i = 0, keys = s.first_keys; i < s.rows;
+       ++i, keys += s.more, p += s.row, dp += s.row) {
+    score_gradients_row(p, dp, keys, s.scale);
+    std::fill(dp + std::min(padded(keys), s.columns), dp + s.columns, 0.0f);
+  }
+}
+
 // The keys that a query sees that is not causal.
 HWY_INLINE int64_t keys_of(const AttentionShape& s, const int32_t* lengths, int64_t sequence) {
   return lengths == nullptr ? s.keys : s.keys_within(lengths[sequence]);
@@ -198,18 +228,12 @@ void grad_of_units(const AttentionShape& s, Range units, const AttentionGrad& g,
       const int64_t keys = u.first_keys + i * u.more;
       float *p = all_p + i * p_row, *dp = all_dp + i * p_row;
       const Softmax softmax = softmax_row(p, keys, s.scale);
-      V16 sum = zero16();
-      for (int64_t j = 0; j < keys; j += kLanes)
-        sum = fma16(load16(p + j), choose_first16(load16(dp + j), zero16(), keys - j), sum);
-      const float mean = tree_sum16(sum);
-      for (int64_t j = 0; j < keys; j += kLanes)
-        store16(p + j,
-                mul16(mul16(load16(p + j), sub16(load16(dp + j), set16(mean))), set16(s.scale)));
+      const float mean = score_gradients_row(p, dp, keys, s.scale);
       float* statistics =
           g.statistics + 3 * ((u.sequence * s.heads + u.head) * s.tokens + u.first + i);
       statistics[0] = softmax.most, statistics[1] = softmax.share, statistics[2] = mean;
     }
-    all_weighted_rows(all_p, p_row, u.queries, u.first_keys, u.more,
+    all_weighted_rows(all_dp, p_row, u.queries, u.first_keys, u.more,
                       g.k + s.key(u.sequence, u.group), s.key_row(), s.features, g.dq + at,
                       s.query_row());
   }
@@ -298,6 +322,8 @@ namespace podium::cpu {
 HWY_EXPORT(attention_units);
 HWY_EXPORT(grad_of_units);
 HWY_EXPORT(grad_of_keys);
+HWY_EXPORT(weights_of_rows);
+HWY_EXPORT(score_gradients_of_rows);
 
 namespace {
 
@@ -348,6 +374,13 @@ void attention_grad_queries(const AttentionShape& s, const AttentionGrad& grad, 
                             int part) {
   PODIUM_DISPATCH(grad_of_units)
   (s, share_of(units_of(s), attention_parts(s), part), grad, scratch);
+}
+
+void attention_weights(const ScoreRows& rows, float* p) {
+  PODIUM_DISPATCH(weights_of_rows)(rows, p);
+}
+void attention_score_gradients(const ScoreRows& rows, const float* p, float* dp) {
+  PODIUM_DISPATCH(score_gradients_of_rows)(rows, p, dp);
 }
 
 std::int64_t attention_grad_keys_scratch(const AttentionShape& s) {

@@ -82,4 +82,16 @@ std::int64_t attention_grad_keys_scratch(const AttentionShape& shape);
 void attention_grad_keys(const AttentionShape& shape, const AttentionGrad& grad, float* scratch,
                          int part);
 
+// Rows of products of a query and keys, `row` floats apart. The first query sees first_keys keys,
+// each further one `more` more; behind them +0 is written, up to `columns`, a multiple of 16.
+struct ScoreRows {
+  std::int64_t rows = 0, row = 0, columns = 0;
+  std::int64_t first_keys = 0, more = 0;
+  float scale = 1;
+};
+// The products become the keys' weights.
+void attention_weights(const ScoreRows& rows, float* p);
+// dp, the gradients to the weights p, become those to the products.
+void attention_score_gradients(const ScoreRows& rows, const float* p, float* dp);
+
 }  // namespace podium::cpu

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "backend/cuda/kernels/attention_place.h"
 #include "backend/cuda/kernels/flat.h"
 #include "backend/cuda/kernels/sequence.h"
 #include "backend/cuda/kernels/sums.h"
@@ -11,7 +12,6 @@
 namespace podium::PODIUM_CUDA_SPACE {
 namespace {
 
-constexpr int kSide = 64;               // rows and columns of a tile
 constexpr int kShare = kSide / kLanes;  // of a thread, in each direction: kLanes apart
 constexpr int kDepth = kSide / 2;       // features that lie in shared memory at a time
 constexpr int kThreads = kLanes * kLanes;
@@ -39,13 +39,6 @@ struct QueryShared {
 };
 struct KeyShared : QueryShared {
   Table gradients;  // to the scores
-};
-
-// Rows of a matrix from one on, and how many there are.
-struct Rows {
-  SourceAt from;
-  std::int64_t step;
-  int count;
 };
 
 // This thread's rows and columns of a tile are these and those kLanes apart.
@@ -96,58 +89,17 @@ __device__ inline void multiply(QueryShared& shared, std::int64_t features, cons
   }
 }
 
-// Where a block's work is.
-struct Place {
-  std::int64_t sequence, head, keys;  // of the sequence: those that are seen
-  std::int64_t first;                 // of the tile
-  std::int64_t first_feature;         // of those whose results the block makes
-};
-// `lengths`: of the keys of each sequence; null: all are seen.
-__device__ inline Place place_of(const AttentionShape& s, std::int64_t heads,
-                                 Each<const std::int32_t> lengths) {
-  Place place{};
-  place.sequence = blockIdx.x / static_cast<unsigned>(heads);
-  place.head = blockIdx.x % static_cast<unsigned>(heads);
-  const std::int32_t* const of_sequences = lengths.of(blockIdx.z);
-  place.keys = lengths.first == nullptr ? s.keys : s.keys_within(of_sequences[place.sequence]);
-  const auto parts = static_cast<unsigned>((s.features + kSide - 1) / kSide);
-  place.first = static_cast<std::int64_t>(blockIdx.y / parts) * kSide;
-  place.first_feature = static_cast<std::int64_t>(blockIdx.y % parts) * kSide;
-  return place;
-}
-__device__ inline int within_tile(std::int64_t first, std::int64_t end) {
-  return end - first < kSide ? static_cast<int>(end - first) : kSide;
-}
-__device__ inline Rows rows_at(const Source& x, std::int64_t at, std::int64_t step, int count) {
-  return {SourceAt(x, blockIdx.z, at), step, count};
-}
-
 // The queries of a block: the tiles of keys that one of them sees, and which of a tile each sees.
-struct Queries {
-  const AttentionShape& s;
-  Place place;
-  int count;
-
-  __device__ Queries(const AttentionShape& shape, const Place& at)
-      : s(shape), place(at), count(within_tile(at.first, shape.tokens)) {}
-  __device__ std::int64_t row_at(std::int64_t query) const {
-    return s.query(place.sequence, place.head) + query * s.query_row();
-  }
-  __device__ std::int64_t key_at(std::int64_t key) const {
-    return s.key(place.sequence, place.head / s.heads_of_group()) + key * s.key_row();
-  }
+struct Queries : BlockQueries {
+  using BlockQueries::BlockQueries;
   // Whether threads have an i-th query: the same for all.
   __device__ bool have(int i) const { return i * kLanes < count; }
-  __device__ std::int64_t keys() const { return s.causal ? place.first + count : place.keys; }
   // Of the tile of keys from `key` on, how many the thread's i-th query sees; 0 or less: none.
   __device__ int seen(int i, std::int64_t key) const {
     const int row = own_row() + i * kLanes;
     if (row >= count) return 0;
-    const std::int64_t all = s.causal ? place.first + row + 1 : place.keys;
+    const std::int64_t all = keys_of(row);
     return all - key < kSide ? static_cast<int>(all - key) : kSide;
-  }
-  __device__ Rows of(const Source& x) const {
-    return rows_at(x, row_at(place.first), s.query_row(), count);
   }
   __device__ Rows tile(const Source& x, std::int64_t key) const {
     return rows_at(x, key_at(key), s.key_row(), within_tile(key, keys()));
@@ -393,22 +345,12 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   write_rows(dv, s.features, place.first_feature, keys, g.dv, at);
 }
 
-// A block for each tile of so many rows of the heads, and for each part of their features.
-simt::Grid grid_of(const Launch& launch, const AttentionShape& s, std::int64_t rows,
-                   std::int64_t heads, std::size_t shared_bytes) {
-  return {.blocks = {static_cast<unsigned>(s.sequences * heads),
-                     static_cast<unsigned>((rows + kSide - 1) / kSide *
-                                           ((s.features + kSide - 1) / kSide)),
-                     static_cast<unsigned>(launch.replicas)},
-          .threads = {kThreads, 1, 1},
-          .shared_bytes = shared_bytes};
-}
-
 }  // namespace
 
 void attention(const Launch& launch, const AttentionShape& s, Source q, Source k, Source v,
                Each<const std::int32_t> lengths, const Result& y) {
-  simt::launch(attention_kernel, grid_of(launch, s, s.tokens, s.heads, sizeof(QueryShared)),
+  simt::launch(attention_kernel,
+               attention_grid(launch, s, s.tokens, s.heads, kThreads, sizeof(QueryShared)),
                launch.stream, s, q, k, v, lengths, y);
 }
 
@@ -418,9 +360,10 @@ std::int64_t attention_scratch(const AttentionShape& s) {
 void attention_grad(const Launch& launch, const AttentionShape& s, const AttentionGrad& g,
                     Floats statistics) {
   simt::launch(attention_grad_queries_kernel,
-               grid_of(launch, s, s.tokens, s.heads, sizeof(QueryShared)), launch.stream, s, g,
-               statistics);
-  simt::launch(attention_grad_keys_kernel, grid_of(launch, s, s.keys, s.groups, sizeof(KeyShared)),
+               attention_grid(launch, s, s.tokens, s.heads, kThreads, sizeof(QueryShared)),
+               launch.stream, s, g, statistics);
+  simt::launch(attention_grad_keys_kernel,
+               attention_grid(launch, s, s.keys, s.groups, kThreads, sizeof(KeyShared)),
                launch.stream, s, g, statistics);
 }
 

@@ -17,6 +17,11 @@ inline constexpr int kTerms = 32;    // of a slice
 inline constexpr int kOctet = 8;     // numbers of 16 bytes, which are copied at once
 inline constexpr int kProduct = 16;  // terms that one instruction adds
 
+// Where a sum of a tile is, and which of its thread's it is: of the unit, eight columns, and in it.
+struct Spot {
+  int row, column, unit, number;
+};
+
 // The sums of a tile, and who has them. Operand a has the terms of a row side by side. So has b, or
 // else, with kColumns, the columns of a term.
 template <int kTileM, int kTileN, int kWarpsM, int kWarpsN, bool kColumns>
@@ -56,6 +61,17 @@ struct TileSums {
       for (int j = 0; j < kUnitsN; ++j)
 #pragma unroll
         for (int k = 0; k < 4; ++k) sums[i][j][k] = 0;
+  }
+  // Calls f(sum, spot) for each of the sums of a thread whose warp has one unit of rows.
+  template <typename OfSums, typename F>
+  __device__ static void for_each_sum(OfSums& sums, const F& f) {
+    static_assert(kUnitsM == 1);
+#pragma unroll
+    for (int j = 0; j < kUnitsN; ++j)
+#pragma unroll
+      for (int k = 0; k < 4; ++k)
+        f(sums[0][j][k], Spot{first_row() + lane() / 4 + k / 2 * 8,
+                              first_column() + 8 * j + lane() % 4 * 2 + k % 2, j, k});
   }
   // Of each two neighbouring columns, calls put(row, first, second) of what `at(column)` returns
   // for each row.
@@ -102,18 +118,20 @@ struct TensorTile : TileSums<kTileM, kTileN, kWarpsM, kWarpsN, kColumns> {
   struct Operands {
     std::uint32_t rows[Base::kUnitsM][4], columns[Base::kUnitsN / 2][4];
 
-    __device__ void load(const Stage& stage, int first) {
+    __device__ void load(const Stage& stage, int first) { load(stage.a, stage.b, first); }
+    // Of a slice, 16 terms from `first` on.
+    __device__ void load(const decltype(Stage::a)& a, const decltype(Stage::b)& b, int first) {
 #pragma unroll
       for (int j = 0; j < Base::kUnitsN / 2; ++j)
         simt::load_matrices<kColumns>(columns[j], [&](int i) -> const void* {
           const int column = Base::first_column() + 16 * j + i / 16 * 8,
                     term = first + i / 8 % 2 * 8;
-          return kColumns ? &stage.b[term + i % 8][column] : &stage.b[column + i % 8][term];
+          return kColumns ? &b[term + i % 8][column] : &b[column + i % 8][term];
         });
 #pragma unroll
       for (int i = 0; i < Base::kUnitsM; ++i)
         simt::load_matrices<false>(rows[i], [&](int k) -> const void* {
-          return &stage.a[Base::first_row() + 16 * i + k % 16][first + k / 16 * 8];
+          return &a[Base::first_row() + 16 * i + k % 16][first + k / 16 * 8];
         });
     }
     __device__ void multiply(typename Base::Sums& sums) const {
@@ -126,9 +144,9 @@ struct TensorTile : TileSums<kTileM, kTileN, kWarpsM, kWarpsN, kColumns> {
     }
   };
 
-  // Adds `slices` slices, one or more, to the sums; source.copy(stage) begins to copy the next.
-  // While the tensor cores multiply, the operands of the next product are read and a slice to come
-  // is copied.
+  // Adds `slices` slices to the sums, none where no tap meets a pixel; source.copy(stage) begins to
+  // copy the next. While the tensor cores multiply, the operands of the next product are read and a
+  // slice to come is copied.
   template <typename Source>
   __device__ static void add(Shared& shared, Source& source, int slices,
                              typename Base::Sums& sums) {
@@ -190,6 +208,7 @@ struct WarpgroupTile : TileSums<kTileM, kTileN, kTileM / 16, 1, kColumns> {
   template <typename Source>
   __device__ static void add(Shared& shared, Source& source, int slices,
                              typename Base::Sums& of_threads) {
+    if (slices == 0) return;
     auto& sums = *reinterpret_cast<float(*)[kTileN / 2]>(&of_threads);
     const int first_row = Base::first_row() / 64 * 64;
 #pragma unroll

@@ -59,4 +59,11 @@ struct AttentionGrad {
 void attention_grad(const Launch& launch, const AttentionShape& shape, const AttentionGrad& grad,
                     Floats scratch);
 
+// --- kernels/attention_bf16.cu, the same of BF16 operands, from compute capability 8.0 on
+
+void attention_bf16(const Launch& launch, const AttentionShape& shape, Source q, Source k, Source v,
+                    Each<const std::int32_t> lengths, const Result& y);
+void attention_bf16_grad(const Launch& launch, const AttentionShape& shape,
+                         const AttentionGrad& grad, Floats scratch);
+
 }  // namespace podium::PODIUM_CUDA_SPACE

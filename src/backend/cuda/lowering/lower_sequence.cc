@@ -6,6 +6,7 @@
 
 #include "backend/cuda/kernels/sequence.h"
 #include "backend/cuda/lowering/lower.h"
+#include "ops/bf16.h"
 
 namespace podium::PODIUM_CUDA_SPACE {
 namespace {
@@ -107,29 +108,33 @@ Lengths lengths_of(Lowering& l, const Node& node, std::size_t operand, std::vect
   return [slot](const Memory& m) -> Each<const std::int32_t> { return m.i32(slot); };
 }
 
-}  // namespace
+// An operand of attention, whether it rounds it or not.
+SourceSlot rows_of(Lowering& l, const Node& node, std::size_t operand) {
+  const Value value = node.inputs[operand];
+  return rounds(*node.op, operand) ? l.rounding_source(value, false) : l.source(value, false);
+}
 
-void lower_attention(Lowering& l, const Node& node, std::int32_t index) {
+template <typename Kernel>
+void lower_forward(Lowering& l, const Node& node, std::int32_t index, const Kernel& kernel) {
   const AttentionShape shape =
       attention_shape(node.attributes.as<AttentionAttributes>(), l.shape(node.inputs[0]));
-  const SourceSlot q = l.source(node.inputs[0], false), k = l.source(node.inputs[1], false),
-                   v = l.source(node.inputs[2], false);
+  const SourceSlot q = rows_of(l, node, 0), k = rows_of(l, node, 1), v = rows_of(l, node, 2);
   const ResultSlots y = l.define_result({index, 0}, false);
   std::vector<Slot> reads = {q.slot, k.slot, v.slot};
   const Lengths lengths = lengths_of(l, node, 3, reads);
   l.emit({.reads = std::move(reads),
           .writes = y.slots(),
           .run = [=](const Launch& launch, const Memory& m) {
-            PODIUM_CUDA_SPACE::attention(launch, shape, m.source(q), m.source(k), m.source(v),
-                                         lengths(m), m.result(y));
+            kernel(launch, shape, m.source(q), m.source(k), m.source(v), lengths(m), m.result(y));
           }});
 }
 
-void lower_attention_grad(Lowering& l, const Node& node, std::int32_t index) {
+template <typename Kernel>
+void lower_backward(Lowering& l, const Node& node, std::int32_t index, const Kernel& kernel) {
   const AttentionShape shape =
       attention_shape(node.attributes.as<AttentionAttributes>(), l.shape(node.inputs[1]));
-  const SourceSlot dy = l.source(node.inputs[0], false), q = l.source(node.inputs[1], false),
-                   k = l.source(node.inputs[2], false), v = l.source(node.inputs[3], false);
+  const SourceSlot dy = rows_of(l, node, 0), q = rows_of(l, node, 1), k = rows_of(l, node, 2),
+                   v = rows_of(l, node, 3);
   const ResultSlots dq = l.define_result({index, 0}, false),
                     dk = l.define_result({index, 1}, false),
                     dv = l.define_result({index, 2}, false);
@@ -147,8 +152,23 @@ void lower_attention_grad(Lowering& l, const Node& node, std::int32_t index) {
                                          .dq = m.result(dq),
                                          .dk = m.result(dk),
                                          .dv = m.result(dv)};
-            PODIUM_CUDA_SPACE::attention_grad(launch, shape, gradient, m.f32(scratch));
+            kernel(launch, shape, gradient, m.f32(scratch));
           }});
+}
+
+}  // namespace
+
+void lower_attention(Lowering& l, const Node& node, std::int32_t index) {
+  lower_forward(l, node, index, PODIUM_CUDA_SPACE::attention);
+}
+void lower_attention_grad(Lowering& l, const Node& node, std::int32_t index) {
+  lower_backward(l, node, index, PODIUM_CUDA_SPACE::attention_grad);
+}
+void lower_attention_bf16(Lowering& l, const Node& node, std::int32_t index) {
+  lower_forward(l, node, index, PODIUM_CUDA_SPACE::attention_bf16);
+}
+void lower_attention_bf16_grad(Lowering& l, const Node& node, std::int32_t index) {
+  lower_backward(l, node, index, PODIUM_CUDA_SPACE::attention_bf16_grad);
 }
 
 }  // namespace podium::PODIUM_CUDA_SPACE

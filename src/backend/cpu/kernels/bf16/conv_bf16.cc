@@ -44,7 +44,6 @@ constexpr std::int64_t kMostColumns = 64;  // of a part
 constexpr std::int64_t kOwnTiles = 512;    // of a part: half of a usual L2
 constexpr std::int64_t kOwnChunks = 16;
 
-constexpr std::int64_t runs_of(std::int64_t terms) { return (terms + kBf16Run - 1) / kBf16Run; }
 constexpr std::int64_t whole_lines_of(std::int64_t floats) {
   return (floats + kLanes - 1) / kLanes * kLanes;
 }

@@ -30,6 +30,8 @@ inline constexpr int kOctetValues = kTileValues / kRunOctets;  // of a right til
 inline constexpr std::int64_t kPairSums = 2 * kTileRows * kTileColumns;
 // Tiles that so many rows or columns fill.
 constexpr std::int64_t tiles_of(std::int64_t rows) { return (rows + kTileRows - 1) / kTileRows; }
+// Runs that so many terms fill.
+constexpr std::int64_t runs_of(std::int64_t terms) { return (terms + kBf16Run - 1) / kBf16Run; }
 // Memory that is planned in floats, as what it holds.
 template <typename T>
 T* in_memory(float* memory) {
