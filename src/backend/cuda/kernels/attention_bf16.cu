@@ -3,6 +3,7 @@
 // in each turn. The block's own rows stay in shared memory, the others come in slices of 32
 // features. A warp has 16 rows of a tile's sums.
 #include <cmath>
+#include <cstdint>
 #include <limits>
 
 #include "backend/cuda/kernels/attention_place.h"
@@ -40,17 +41,30 @@ struct KeyShared {
   float statistics[kSide][3];
 };
 
+// Whether eight halves of these rows can be read at once.
+__device__ inline bool has_octets(const Rows& rows, std::int64_t features) {
+  return rows.from.halves() != nullptr && rows.step % kOctet == 0 && features % kOctet == 0 &&
+         reinterpret_cast<std::uintptr_t>(rows.from.halves()) % sizeof(HalfPack<kOctet>) == 0;
+}
 // Copies features [first, first + kWidth) of the rows, rounded; zeros where there are none.
 // at(row, octet) is where eight go.
 template <int kWidth, typename At>
 __device__ void load_rows(const Rows& rows, std::int64_t first, std::int64_t features,
                           const At& at) {
   constexpr int kOctets = kWidth / kOctet;
+  const bool wide = has_octets(rows, features);
 #pragma unroll 1
   for (int i = static_cast<int>(threadIdx.x); i < kSide * kOctets; i += kThreads) {
     const int row = i / kOctets, octet = i % kOctets;
     const std::int64_t feature = first + octet * kOctet, from = row * rows.step + feature;
     Half* const to = at(row, octet);
+    if (wide) {
+      HalfPack<kOctet> pack{};
+      if (row < rows.count && feature < features)
+        pack = *reinterpret_cast<const HalfPack<kOctet>*>(rows.from.halves() + from);
+      *reinterpret_cast<HalfPack<kOctet>*>(to) = pack;
+      continue;
+    }
 #pragma unroll
     for (int k = 0; k < kOctet; ++k)
       to[k] =

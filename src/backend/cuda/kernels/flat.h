@@ -81,6 +81,10 @@ class SourceAt {
   __device__ float value(std::uint32_t bits) const {
     return std::bit_cast<float>(halves_ ? bits << 16 : bits);
   }
+  // Where they begin, if they are halves; else null.
+  __device__ const std::uint16_t* halves() const {
+    return halves_ ? static_cast<const std::uint16_t*>(first_) : nullptr;
+  }
   template <int kWidth>
   __device__ Pack<kWidth> pack(std::int64_t i) const {
     if (!halves_) return load_pack<kWidth>(static_cast<const float*>(first_) + i);
