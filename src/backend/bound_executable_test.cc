@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/cuda/emulated/emulated.h"
 #include "ops/ops.h"
 
 namespace podium {
@@ -207,6 +208,29 @@ TEST(Device, plans_what_it_compiles) {
     EXPECT_EQ(plan.kernels[0].flops, program->plan().kernels[0].flops) << name;
     EXPECT_EQ(plan.inputs[1].name, "b") << name;
     EXPECT_EQ(plan.outputs[1].name, "difference") << name;
+  }
+}
+
+// A constant that has to be written first has no part in the cost of what reads it.
+TEST(Device, counts_the_work_of_an_operation_once) {
+  register_cuda_emulated_backend();
+  const Shape x{40, 8}, w{600, 8}, rows{40};
+  Graph graph;
+  const Value third = fill(graph, rows, 1.0f / 3);
+  const std::vector<Value> made =
+      graph.add(linear_cross_entropy_grad_op, SoftmaxCrossEntropyAttributes{},
+                {graph.input("x", {DType::kF32, x}, InputRole::kBatch),
+                 graph.input("w", {DType::kF32, w}, InputRole::kParameter),
+                 graph.input("labels", {DType::kI32, rows}, InputRole::kBatch), third},
+                "head");
+  for (const Value value : made) graph.output(cat("output", value.output), value);
+  const double products = 3 * 2.0 * 40 * 600 * 8;
+  for (const char* name : {"cpu", "cuda-emulated"}) {
+    double flops = 0;
+    for (const KernelCost& kernel : make_device(name)->plan(graph, {}).kernels)
+      flops += kernel.flops;
+    EXPECT_GE(flops, products) << name;
+    EXPECT_LE(flops, products + 40 * 600 * 40.0) << name;  // and what losses take
   }
 }
 

@@ -36,6 +36,14 @@ constexpr const char* kName = "cuda-emulated";
 constexpr const char* kName = "cuda";
 #endif
 
+// Of each tile that is tried by both instructions when BF16 is first asked for. The emulation, which
+// takes long for it, has tests of its own.
+#ifdef PODIUM_CUDA_EMULATED
+constexpr int kTriedTerms = 32;
+#else
+constexpr int kTriedTerms = 256;
+#endif
+
 // Tensor cores keep 24 bits of a sum of 16 products, but may cut off instead of rounding.
 constexpr float kBf16Tolerance = 0x1p-23f;
 
@@ -218,7 +226,7 @@ class CudaDevice : public Device, public NetworkedDevice, public MeasuredDevice 
       support.family = cat("sm_", info.major, info.minor), support.tolerance = kBf16Tolerance;
     const char* const choice = std::getenv("PODIUM_WGMMA");
     if (support.missing.empty() && (choice == nullptr || std::string(choice) != "0")) {
-      const WarpgroupProbe probe = probe_warpgroups(queue.stream, info);
+      const WarpgroupProbe probe = probe_warpgroups(queue.stream, info, kTriedTerms);
       queue.warpgroups = probe.has && probe.differences == 0;
       if (probe.differences != 0)
         log(LogLevel::kWarning,

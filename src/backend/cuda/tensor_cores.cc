@@ -157,7 +157,7 @@ Probe probe_tensor_cores(Stream stream, Bf16Order order, int warps, std::uint32_
   return probe;
 }
 
-WarpgroupProbe probe_warpgroups(Stream stream, const runtime::DeviceInfo& device) {
+WarpgroupProbe probe_warpgroups(Stream stream, const runtime::DeviceInfo& device, int terms) {
   WarpgroupProbe probe;
   if (device.major != 9 || device.minor != 0) return probe;
   const OwnedMemory flag(sizeof(std::int32_t));
@@ -170,7 +170,7 @@ WarpgroupProbe probe_warpgroups(Stream stream, const runtime::DeviceInfo& device
   constexpr int kMostColumns = 256;
   Draw draw(7);
   const auto drawn = [&](int rows) {
-    std::vector<std::uint16_t> values(static_cast<std::size_t>(rows) * kProbeTerms);
+    std::vector<std::uint16_t> values(static_cast<std::size_t>(rows * terms));
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = draw.half(i % 97 == 0 ? 3 : 1);
     return values;
   };
@@ -184,7 +184,7 @@ WarpgroupProbe probe_warpgroups(Stream stream, const runtime::DeviceInfo& device
     for (const bool side_by_side : {false, true}) {
       const auto count = std::size_t{kProbeRows} * static_cast<std::size_t>(columns);
       const auto multiply = [&](const Launch& launch, std::vector<float>& to) {
-        multiply_tile(launch, columns, side_by_side, left.as<std::uint16_t>(),
+        multiply_tile(launch, columns, terms, side_by_side, left.as<std::uint16_t>(),
                       right.as<std::uint16_t>(), sums.as<float>());
         runtime::download(stream, to.data(), sums.as<void>(),
                           static_cast<std::int64_t>(count * sizeof to[0]));

@@ -30,6 +30,6 @@ struct WarpgroupProbe {
   bool has = false;
   std::int64_t sums = 0, differences = 0;
 };
-WarpgroupProbe probe_warpgroups(Stream stream, const runtime::DeviceInfo& device);
+WarpgroupProbe probe_warpgroups(Stream stream, const runtime::DeviceInfo& device, int terms = 256);
 
 }  // namespace podium::PODIUM_CUDA_SPACE

@@ -230,7 +230,9 @@ class Lowering {
     const float* found = constant(value);
     if (found == nullptr || plain_.contains(value)) return;
     const float filler = *found;
+    const Cost of_node = std::exchange(cost_, {});  // which it does not carry
     emit_fill(shape(value).elements(), filler, define_plain(value));
+    cost_ = of_node;
   }
   // Copies an output that no kernel wrote in place: a value held in the second layout alone, an
   // input handed through, a constant, one value twice.

@@ -218,10 +218,11 @@ std::string kernels_of(const WorkerPlan& worker) {
     Section& own =
         known != sections.end() ? *known : sections.emplace_back(Section{&program, {}, 0, 0});
     for (const KernelCost& step : program.plan.kernels) {
-      // Steps of one operation, one after the other, are one.
-      if (own.kernels.empty() || own.kernels.back().name != step.name)
-        own.kernels.push_back({step.name, 0, 0});
-      own.kernels.back().flops += step.flops, own.kernels.back().bytes += step.bytes;
+      // Steps of one name, of an operation or of its turns, are one.
+      const auto same = std::ranges::find(own.kernels, step.name, &KernelCost::name);
+      KernelCost& kernel =
+          same != own.kernels.end() ? *same : own.kernels.emplace_back(KernelCost{step.name, 0, 0});
+      kernel.flops += step.flops, kernel.bytes += step.bytes;
       own.flops += step.flops, own.bytes += step.bytes;
     }
   }

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/numerics/bf16_sum.h"
@@ -165,17 +166,26 @@ Cost cost_grad(const Attributes& attributes, std::span<const TensorType> in,
                std::span<const TensorType> out) {
   return attention_grad_op.cost(attributes, in, out);
 }
-// The largest, which take long, in one order alone.
+// The small ones of attention in every order, and in one, since they take long, more queries, keys
+// and features than a block of any device has.
 std::vector<OpSample> in_orders(const OpDef& op, const std::vector<OpSample>& samples) {
   constexpr std::int64_t kMostTokens = 64;
-  std::vector<OpSample> small, large;
+  std::vector<OpSample> small;
   for (const OpSample& sample : samples)
-    if (sample.attributes.as<AttentionAttributes>().tokens <= kMostTokens)
-      small.push_back(sample);
-    else
-      large.push_back({with_bf16_order(op, sample.attributes, Bf16Order::kHopper), sample.inputs});
+    if (sample.attributes.as<AttentionAttributes>().tokens <= kMostTokens) small.push_back(sample);
   std::vector<OpSample> all = in_every_bf16_order(op, small);
-  all.insert(all.end(), large.begin(), large.end());
+  const auto add = [&](AttentionAttributes a, std::int64_t features, bool lengths) {
+    a.order = Bf16Order::kHopper;
+    const TensorType q{DType::kF32, Shape{a.tokens, a.heads * features}},
+        k{DType::kF32, Shape{a.keys > 0 ? a.keys : a.tokens, a.groups * features}};
+    OpSample sample{a, {q, k, k}};
+    if (op.kind == OpKind::kAttentionBf16Grad) sample.inputs.insert(sample.inputs.begin(), q);
+    if (lengths) sample.inputs.push_back({DType::kI32, Shape{1}});
+    all.push_back(std::move(sample));
+  };
+  add({.heads = 2, .groups = 1, .tokens = 131}, 20, false);
+  add({.heads = 1, .groups = 1, .tokens = 66, .causal = false, .keys = 150}, 12, true);
+  add({.heads = 1, .groups = 1, .tokens = 10}, 136, false);
   return all;
 }
 std::vector<OpSample> samples() { return in_orders(attention_bf16_op, attention_op.samples()); }

@@ -25,17 +25,16 @@ __global__ void __launch_bounds__(32)
 template <typename T, bool kColumns>
 struct ProbeSlices {
   const Half *a, *b;
-  int term = 0;
+  int terms, term = 0;
 
   __device__ void copy(typename T::Stage& stage) {
     T::template for_each_octet<T::kM, kTerms / kOctet>([&](int /*i*/, int row, int octet) {
-      simt::copy16(T::a_at(stage, row, octet), a + row * kProbeTerms + term + octet * kOctet, true);
+      simt::copy16(T::a_at(stage, row, octet), a + row * terms + term + octet * kOctet, true);
     });
     T::template for_each_octet<T::kLines, T::kLineOctets>([&](int /*i*/, int line, int octet) {
-      simt::copy16(
-          T::b_at(stage, line, octet),
-          b + (kColumns ? (term + line) * T::kN : line * kProbeTerms + term) + octet * kOctet,
-          true);
+      simt::copy16(T::b_at(stage, line, octet),
+                   b + (kColumns ? (term + line) * T::kN : line * terms + term) + octet * kOctet,
+                   true);
     });
     term += kTerms;
   }
@@ -43,13 +42,13 @@ struct ProbeSlices {
 
 template <typename T, bool kColumns>
 __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
-    tile_kernel(const Half* a, const Half* b, float* d) {
+    tile_kernel(int terms, const Half* a, const Half* b, float* d) {
   if constexpr (T::kWarpgroups && !simt::kHasWarpgroups) return simt::stop();
   auto& shared = simt::shared<typename T::Shared>();
-  ProbeSlices<T, kColumns> slices{a, b};
+  ProbeSlices<T, kColumns> slices{a, b, terms};
   typename T::Sums sums;
   T::clear(sums);
-  T::add(shared, slices, kProbeTerms / kTerms, sums);
+  T::add(shared, slices, terms / kTerms, sums);
   T::for_each_two(sums, [&](int column) {
     return [&, column](int row, float first, float second) {
       d[row * T::kN + column] = first;
@@ -59,14 +58,14 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
 }
 
 template <int kN, bool kColumns>
-void launch_tile(const Launch& launch, const Half* a, const Half* b, float* d) {
+void launch_tile(const Launch& launch, int terms, const Half* a, const Half* b, float* d) {
   const auto with = [&](auto tile) {
     using T = decltype(tile);
     simt::launch(tile_kernel<T, kColumns>,
                  {.blocks = {1, 1, 1},
                   .threads = {T::kThreads, 1, 1},
                   .shared_bytes = sizeof(typename T::Shared)},
-                 launch.stream, a, b, d);
+                 launch.stream, terms, a, b, d);
   };
   if (launch.warpgroups)
     with(WarpgroupTile<kProbeRows, kN, kColumns>());
@@ -80,12 +79,12 @@ __global__ void __launch_bounds__(32) flag_kernel(std::int32_t* flag) {
 
 }  // namespace
 
-void multiply_tile(const Launch& launch, int columns, bool side_by_side, const std::uint16_t* a,
-                   const std::uint16_t* b, float* d) {
+void multiply_tile(const Launch& launch, int columns, int terms, bool side_by_side,
+                   const std::uint16_t* a, const std::uint16_t* b, float* d) {
   with_constant(side_by_side, [&](auto lines) {
     constexpr bool kColumns = decltype(lines)::value;
-    columns == 256 ? launch_tile<256, kColumns>(launch, a, b, d)
-                   : launch_tile<128, kColumns>(launch, a, b, d);
+    columns == 256 ? launch_tile<256, kColumns>(launch, terms, a, b, d)
+                   : launch_tile<128, kColumns>(launch, terms, a, b, d);
   });
 }
 
