@@ -36,8 +36,8 @@ constexpr const char* kName = "cuda-emulated";
 constexpr const char* kName = "cuda";
 #endif
 
-// Of each tile that is tried by both instructions when BF16 is first asked for. The emulation, which
-// takes long for it, has tests of its own.
+// Of each tile that is tried by both instructions when BF16 is first asked for. The emulation takes
+// long for it, and has tests of its own.
 #ifdef PODIUM_CUDA_EMULATED
 constexpr int kTriedTerms = 32;
 #else

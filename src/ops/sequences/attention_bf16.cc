@@ -174,18 +174,19 @@ std::vector<OpSample> in_orders(const OpDef& op, const std::vector<OpSample>& sa
   for (const OpSample& sample : samples)
     if (sample.attributes.as<AttentionAttributes>().tokens <= kMostTokens) small.push_back(sample);
   std::vector<OpSample> all = in_every_bf16_order(op, small);
-  const auto add = [&](AttentionAttributes a, std::int64_t features, bool lengths) {
+  const auto add = [&](std::int64_t sequences, AttentionAttributes a, std::int64_t features) {
     a.order = Bf16Order::kHopper;
-    const TensorType q{DType::kF32, Shape{a.tokens, a.heads * features}},
-        k{DType::kF32, Shape{a.keys > 0 ? a.keys : a.tokens, a.groups * features}};
+    const std::int64_t keys = a.keys > 0 ? a.keys : a.tokens;
+    const TensorType q{DType::kF32, Shape{sequences * a.tokens, a.heads * features}},
+        k{DType::kF32, Shape{sequences * keys, a.groups * features}};
     OpSample sample{a, {q, k, k}};
     if (op.kind == OpKind::kAttentionBf16Grad) sample.inputs.insert(sample.inputs.begin(), q);
-    if (lengths) sample.inputs.push_back({DType::kI32, Shape{1}});
+    if (!a.causal) sample.inputs.push_back({DType::kI32, Shape{sequences}});
     all.push_back(std::move(sample));
   };
-  add({.heads = 2, .groups = 1, .tokens = 131}, 20, false);
-  add({.heads = 1, .groups = 1, .tokens = 66, .causal = false, .keys = 150}, 12, true);
-  add({.heads = 1, .groups = 1, .tokens = 10}, 136, false);
+  add(1, {.heads = 2, .groups = 1, .tokens = 131}, 20);
+  add(3, {.heads = 1, .groups = 1, .tokens = 66, .causal = false, .keys = 150}, 12);
+  add(1, {.heads = 1, .groups = 1, .tokens = 10}, 136);
   return all;
 }
 std::vector<OpSample> samples() { return in_orders(attention_bf16_op, attention_op.samples()); }
