@@ -20,37 +20,6 @@ constexpr std::int64_t kRunTiles = 2;    // of the rows or columns of a run
 constexpr std::int64_t kWork = 1 << 18;  // multiply-adds of a part, at least
 static_assert(kRunTiles * kTileRows == kRun && kTileRows == kTileColumns);
 
-// A matrix, its rows `row` floats apart.
-struct Matrix {
-  const float* first;
-  std::int64_t row, rows, columns;
-  Matrix from(std::int64_t line) const {
-    return {first + line * row, row, std::max<std::int64_t>(rows - line, 0), columns};
-  }
-};
-
-// The sixteen rows from `row` on and a run of columns as a left tile; zeros where there are none.
-void pack_lines(const Matrix& x, std::int64_t row, std::int64_t run, std::uint16_t* tile) {
-  const std::int64_t count = std::clamp<std::int64_t>(x.rows - row, 0, kTileRows),
-                     width = std::clamp<std::int64_t>(x.columns - run * kRun, 0, kRun);
-  if (count < kTileRows || width < kRun) std::fill_n(tile, kTileValues, std::uint16_t{0});
-  for (std::int64_t i = 0; i < count && width > 0; ++i)
-    round_to_bf16(x.first + (row + i) * x.row + run * kRun, width, tile + i * kRun);
-}
-// A run of rows and the sixteen columns from `column` on as a right tile.
-void pack_terms_of(const Matrix& x, std::int64_t run, std::int64_t column, std::uint16_t* tile) {
-  const std::int64_t width = std::clamp<std::int64_t>(x.columns - column, 0, kTileColumns);
-  const float* terms[kBf16Run] = {};
-  float copies[kBf16Run][kTileColumns] = {};  // of rows that fill no vector
-  for (std::int64_t k = 0; k < std::min(x.rows - run * kRun, kRun); ++k) {
-    terms[k] = x.first + (run * kRun + k) * x.row + column;
-    if (width == kTileColumns) continue;
-    std::copy_n(terms[k], width, copies[k]);
-    terms[k] = copies[k];
-  }
-  pack_terms(terms, kTileColumns, tile);
-}
-
 // Tiles [tile][run].
 struct Tiles {
   std::uint16_t* first = nullptr;
@@ -78,7 +47,7 @@ void pack_right(const Matrix& x, std::int64_t tiles, const Tiles& to) {
 void pack_right_terms(const Matrix& x, std::int64_t tiles, const Tiles& to) {
   for (std::int64_t tile = 0; tile < tiles; ++tile)
     for (std::int64_t run = 0; run < to.runs; ++run)
-      pack_terms_of(x, run, tile * kTileColumns, to.at(tile, run));
+      pack_matrix_terms(x, run, tile * kTileColumns, to.at(tile, run));
 }
 
 // Pieces of a thread's memory, each of which begins at a multiple of 64 bytes.
@@ -260,8 +229,8 @@ class Thread {
       const Tiles left{left_.first, runs - skipped};
       for (std::int64_t tile = 0; tile < kRunTiles; ++tile)
         for (std::int64_t run = 0; run < left.runs; ++run) {
-          pack_terms_of({p, row_, rows, row_}, skipped + run,
-                        (key_run * kRunTiles + tile) * kTileColumns, terms);
+          pack_matrix_terms({p, row_, rows, row_}, skipped + run,
+                            (key_run * kRunTiles + tile) * kTileColumns, terms);
           turn_tile(terms, left.at(tile, run));
         }
       multiply(left.runs, queries, skipped, feature_tiles_, kRun, to + key_run * kRun * made_row_,

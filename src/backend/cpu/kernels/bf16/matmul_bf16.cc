@@ -1,7 +1,6 @@
 #include "backend/cpu/kernels/bf16/matmul_bf16.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include "backend/cpu/kernels/bf16/pack_tiles.h"
 #include "backend/cpu/kernels/bf16/tiles.h"
@@ -41,31 +40,7 @@ struct Product {
     return work;
   }
 
-  // Terms of a run of the sixteen lines from `first` on of a matrix [lines][depth]: a left tile.
-  void pack_lines(const float* from, std::int64_t lines, std::int64_t first, std::int64_t run,
-                  std::uint16_t* tile) const {
-    const std::int64_t count = std::min<std::int64_t>(kTileRows, lines - first),
-                       width = std::min<std::int64_t>(kBf16Run, s.depth - run * kBf16Run);
-    if (count < kTileRows || width < kBf16Run) std::fill_n(tile, kTileValues, std::uint16_t{0});
-    for (std::int64_t i = 0; i < count && width > 0; ++i)
-      round_to_bf16(from + (first + i) * s.depth + run * kBf16Run, width, tile + i * kBf16Run);
-  }
-  // The same of a matrix [depth][lines]: a right tile.
-  void pack_terms_of(const float* from, std::int64_t lines, std::int64_t first, std::int64_t run,
-                     std::uint16_t* tile) const {
-    const std::int64_t count = std::min<std::int64_t>(kTileColumns, lines - first),
-                       width = std::min<std::int64_t>(kBf16Run, s.depth - run * kBf16Run);
-    const float* terms[kBf16Run] = {};
-    float copies[kBf16Run][kTileColumns];  // of lines that fill no vector
-    for (std::int64_t k = 0; k < width; ++k) {
-      terms[k] = from + (run * kBf16Run + k) * lines + first;
-      if (count == kTileColumns) continue;
-      std::fill(std::copy_n(terms[k], count, copies[k]), std::end(copies[k]), 0.0f);
-      terms[k] = copies[k];
-    }
-    pack_terms(terms, kTileColumns, tile);
-  }
-  // The same of images in lanes, [block][depth][16]: those of a block are the lines.
+  // Of images in lanes, [block][depth][16], as a right tile: those of a block are the lines.
   void pack_terms_of_block(const float* from, std::int64_t lines, std::int64_t block,
                            std::int64_t run, std::uint16_t* tile) const {
     const float* terms[kBf16Run] = {};
@@ -104,9 +79,9 @@ struct Product {
     for (std::int64_t run = 0; run < runs; ++run, to += kTileValues) {
       std::uint16_t* const into = turns ? other : to;
       if (by_terms)
-        pack_terms_of(from, lines, tile * kTileRows, run, into);
+        pack_matrix_terms({from, lines, s.depth, lines}, run, tile * kTileColumns, into);
       else
-        pack_lines(from, lines, tile * kTileRows, run, into);
+        pack_lines({from, s.depth, lines, s.depth}, tile * kTileRows, run, into);
       if (turns) turn_tile(other, to);
     }
   }

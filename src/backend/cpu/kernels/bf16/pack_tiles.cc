@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/kernels/bf16/pack_tiles.cc"
@@ -164,6 +165,27 @@ void round_to_bf16(const float* from, std::int64_t count, std::uint16_t* to) {
 void round_floats(const float* from, std::int64_t rows, std::int64_t count, std::int64_t stride,
                   float* to) {
   PODIUM_DISPATCH(round_rows)(from, rows, count, stride, to);
+}
+
+void pack_lines(const Matrix& x, std::int64_t row, std::int64_t run, std::uint16_t* tile) {
+  const std::int64_t count = std::clamp<std::int64_t>(x.rows - row, 0, kTileRows),
+                     width = std::clamp<std::int64_t>(x.columns - run * kBf16Run, 0, kBf16Run);
+  if (count < kTileRows || width < kBf16Run) std::fill_n(tile, kTileValues, std::uint16_t{0});
+  for (std::int64_t i = 0; i < count && width > 0; ++i)
+    round_to_bf16(x.first + (row + i) * x.row + run * kBf16Run, width, tile + i * kBf16Run);
+}
+void pack_matrix_terms(const Matrix& x, std::int64_t run, std::int64_t column,
+                       std::uint16_t* tile) {
+  const std::int64_t width = std::clamp<std::int64_t>(x.columns - column, 0, kTileColumns);
+  const float* terms[kBf16Run] = {};
+  float copies[kBf16Run][kTileColumns];  // of rows that fill no vector
+  for (std::int64_t k = 0; k < std::min<std::int64_t>(x.rows - run * kBf16Run, kBf16Run); ++k) {
+    terms[k] = x.first + (run * kBf16Run + k) * x.row + column;
+    if (width == kTileColumns) continue;
+    std::fill(std::copy_n(terms[k], width, copies[k]), std::end(copies[k]), 0.0f);
+    terms[k] = copies[k];
+  }
+  pack_terms(terms, kTileColumns, tile);
 }
 
 }  // namespace podium::cpu

@@ -1,6 +1,7 @@
 // Tiles (tiles.h) from batch values in lanes and from matrices, rounded to BF16.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "backend/cpu/kernels/bf16/tiles.h"
@@ -27,6 +28,19 @@ void pack_rows(const float* x, std::int64_t rows, std::int64_t pixels, bool two,
 void pack_columns(const float* first, const float* second, std::int64_t channels,
                   std::int64_t pixels, std::int64_t images, std::uint16_t* first_half,
                   std::uint16_t* second_half);
+
+// A matrix, its rows `row` floats apart.
+struct Matrix {
+  const float* first;
+  std::int64_t row, rows, columns;
+  Matrix from(std::int64_t line) const {
+    return {first + line * row, row, std::max<std::int64_t>(rows - line, 0), columns};
+  }
+};
+// The sixteen rows from `row` on and a run of columns as a left tile; zeros where there are none.
+void pack_lines(const Matrix& x, std::int64_t row, std::int64_t run, std::uint16_t* tile);
+// A run of rows and the sixteen columns from `column` on as a right tile.
+void pack_matrix_terms(const Matrix& x, std::int64_t run, std::int64_t column, std::uint16_t* tile);
 
 // Turns a left tile [16][16 pairs] into a right one [16 pairs][16], or the other way.
 void turn_tile(const std::uint16_t* from, std::uint16_t* to);
