@@ -270,6 +270,10 @@ struct StepProgram {
 //
 // The calls of two replicas differ in memory alone. Each replica writes the same ranges of `sum`,
 // which is FP32 memory whose contents before and after have no meaning. `loss` is a part of it.
+//
+// `milestones` are parts of `sum` that make up all of it, best in the order in which the calls
+// write them; no call writes to two of them at once. With the first one comes all that is not in
+// `sum`.
 struct ReplicasProgram {
   // A node of the tree: so many replicas from number `first` of the worker's on.
   struct Sum {
@@ -280,6 +284,7 @@ struct ReplicasProgram {
   std::vector<Call> replicas;
   View sum, loss, losses;
   std::vector<Sum> sums;
+  std::vector<View> milestones;
 };
 
 // What a compiled program takes of each of its devices, in bytes, if its compiler says so.
@@ -289,7 +294,7 @@ struct ProgramMemory {
   std::int64_t total() const { return arguments + results + temporary; }
 };
 
-// A compiled step, or the replicas of one.
+// A compiled step.
 class WholeStep {
  public:
   virtual ~WholeStep() = default;
@@ -301,6 +306,19 @@ class WholeStep {
   // Enqueued.
   virtual void run() = 0;
   // The program as text, as the device's compiler takes it.
+  virtual std::string text() const = 0;
+};
+
+// Compiled replicas of a worker.
+class JointReplicas {
+ public:
+  virtual ~JointReplicas() = default;
+  // Enqueues all of them; then calls `reached` on this thread for milestone 0, 1, ... Of what this
+  // thread asks the device for in that call, only copies, sums and messages, and only of what the
+  // milestones so far have written, it sees these: what the replicas compute later may still be
+  // under way.
+  virtual void run(const std::function<void(std::size_t)>& reached) = 0;
+  // As WholeStep::text().
   virtual std::string text() const = 0;
 };
 
@@ -367,7 +385,7 @@ class Device {
   // Traits::step_workers says. The programs and buffers of the calls must outlive it.
   virtual std::unique_ptr<WholeStep> compile_step(const StepProgram& /*step*/) { return nullptr; }
   // The same for the replicas of a worker, if Traits::joint_replicas is true.
-  virtual std::unique_ptr<WholeStep> compile_replicas(const ReplicasProgram& /*replicas*/) {
+  virtual std::unique_ptr<JointReplicas> compile_replicas(const ReplicasProgram& /*replicas*/) {
     return nullptr;
   }
 

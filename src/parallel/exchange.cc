@@ -112,6 +112,7 @@ Exchange::Exchange(Device& device, Transport* transport, std::int64_t replicas, 
       replicas_(replicas),
       shards_(std::move(shards)),
       trace_(trace),
+      sums_early_(own_workers() > 1 && device.traits().joint_replicas),
       barrier_(own_workers()),
       workers_(static_cast<std::size_t>(own_workers())) {
   PODIUM_CHECK(buckets() >= 1 && buckets() <= kMostBuckets, buckets(), " buckets");
@@ -203,8 +204,9 @@ void Exchange::publish(ReplicaRange node, Buffer& buffer) {
 }
 
 void Exchange::complete(int worker, int number) {
-  if (ranks() == 1) return;
+  if (ranks() == 1 && !sums_early_) return;
   bucket(number).arrived.fetch_add(1, std::memory_order_acq_rel);
+  if (sums_early_) barrier_.wait_for(bucket(number).arrived, own_workers());
   join(worker);
 }
 
@@ -215,6 +217,10 @@ void Exchange::join(int worker) {
   for (; next < buckets(); ++next) {
     Bucket& own = bucket(next);
     if (own.arrived.load(std::memory_order_acquire) != own_workers()) return;
+    if (ranks() == 1) {
+      sum_shard(worker, next);
+      continue;
+    }
     constexpr std::int64_t kAlign = 64;
     const std::int64_t units = (own.end - own.begin) / kAlign;
     const auto cut = [&](int w) {
@@ -255,11 +261,17 @@ void Exchange::sum(int worker, int number) {
     }
     own.received = true;
   }
+  if (ranks() > 1 || workers_[static_cast<std::size_t>(worker)].next_to_join <= number)
+    sum_shard(worker, number);
+}
+
+// The additions that remain.
+void Exchange::sum_shard(int worker, int number) {
   const auto all =
       static_cast<std::size_t>(shards_.first_worker(rank())) + static_cast<std::size_t>(worker);
   const std::vector<std::int64_t>& cuts = shards_.cuts[static_cast<std::size_t>(number)];
   if (cuts[all] < cuts[all + 1])
-    sum_tree({0, replicas_}, ranks() > 1 ? own.nodes : worker_nodes_, worker, cuts[all],
+    sum_tree({0, replicas_}, ranks() > 1 ? bucket(number).nodes : worker_nodes_, worker, cuts[all],
              cuts[all + 1]);
 }
 

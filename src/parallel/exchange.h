@@ -92,7 +92,8 @@ struct Shards {
 //   exchange.begin_step();                           // one worker, before the others go on
 //   exchange.publish(node, buffer);                  // each worker, for the nodes of its replicas
 //   for each bucket: exchange.complete(worker, b);   // as soon as it is in all of its nodes
-//   exchange.barrier().wait();
+//   exchange.barrier().wait();                       // (of one rank with several GPUs, sums are
+//                                                    // made in complete() already)
 //   for each bucket: exchange.sum(worker, b);        // the sum of its shard is complete then
 //                    update(exchange.sums(begin, end));
 //                    exchange.updated(b);            // and travels to the other ranks
@@ -129,6 +130,8 @@ class Exchange {
   // `worker` of this rank.
   void publish(ReplicaRange node, Buffer& buffer);
   // The sums over all nodes of this worker are ready in this bucket. Buckets come in their order.
+  // Where workers have devices that compute by themselves, this waits until all have said so, and
+  // makes the additions that can be made within the rank.
   void complete(int worker, int bucket);
   // After the barrier, by every worker of the rank.
   void sum(int worker, int bucket);
@@ -189,6 +192,7 @@ class Exchange {
   Place sum_tree(ReplicaRange node, const std::vector<Node>& leaves, int worker, std::int64_t begin,
                  std::int64_t end);
   void join(int worker);
+  void sum_shard(int worker, int bucket);
   void send_sums(Bucket& bucket, int number);
   Bucket& bucket(int number) { return *buckets_[static_cast<std::size_t>(number)]; }
   int own_workers() const { return shards_.workers[static_cast<std::size_t>(rank())]; }
@@ -199,6 +203,7 @@ class Exchange {
   const std::int64_t replicas_;
   const Shards shards_;
   Trace* const trace_;
+  const bool sums_early_;  // in complete()
   Barrier barrier_;
   std::vector<Node> worker_nodes_;  // of this rank's workers
   std::vector<std::unique_ptr<Bucket>> buckets_;

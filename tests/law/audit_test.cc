@@ -146,13 +146,14 @@ TEST(Audit, of_several_ranks_finds_what_one_does_wrong) {
       Flips::of_test().rank = 1;
       std::vector<int> found(2);
       std::vector<std::string> texts(2);
-      on_ranks_of<FaultyTransport>(
+      on_ranks_of(
           {2, 2}, {.bucket_bytes = 4096},
           [&](const Placement& placement) { return faulty_trainer(placement, 8); },
           [&](Trainer& trainer, int rank) {
             const auto own = static_cast<std::size_t>(rank);
             found[own] = audits_until_found(trainer, &texts[own]);
-          });
+          },
+          carried_by<FaultyTransport>);
       EXPECT_TRUE(found[0] == 1 || found[0] == 2)
           << "fault " << static_cast<int>(kind) << ", seed " << seed << " " << texts[0];
       EXPECT_EQ(found[0], found[1]);

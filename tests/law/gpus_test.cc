@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/trace.h"
 #include "law_util.h"
+#include "parallel/local_transport.h"
+#include "parallel/network_transport.h"
 #include "ranks_test_util.h"
 #include "rows_test_util.h"
 
@@ -24,6 +27,7 @@ class Gpus : public testing::Test {
   Gpus() { static_cast<void>(law_backend()); }  // which registers the emulation
   ~Gpus() override {
     set_cuda_devices(1);
+    set_cuda_late(false);
     fail_cuda_from(std::nullopt);
   }
   static Recipe recipe_of(std::int64_t replicas) {
@@ -90,6 +94,66 @@ TEST_F(Gpus, replicas_of_a_worker_are_one_program) {
       EXPECT_EQ(hashes[rank], expected) << testing::PrintToString(workers);
       EXPECT_NE(traces[rank].events(0, "").find("all replicas"), std::string::npos);
     }
+  }
+}
+
+// Each GPU does its work as late as it may: what does not wait for what it reads, or writes what
+// others still read, would be seen. Parts of the sums leave a GPU before it has computed all others.
+TEST_F(Gpus, exchange_sums_while_they_compute_the_rest) {
+  set_cuda_late(true);
+  for (const std::int64_t replicas : {3, 8}) {
+    for (const float limit : {0.0f, 0.5f}) {
+      Recipe recipe = recipe_of(replicas);
+      recipe.clip_norm = limit;
+      const auto expected = step_hashes(*on_cpu(recipe), kGpuSteps);
+      for (const int gpus : {2, 3, 8}) {
+        const std::int64_t before = cuda_overtaken();
+        const auto trainer = on_gpus(recipe, gpus, {.bucket_bytes = 64});
+        EXPECT_EQ(step_hashes(*trainer, kGpuSteps), expected)
+            << replicas << " replicas on " << gpus << ", norms up to " << limit;
+        // The losses leave each GPU early, too.
+        EXPECT_GT(cuda_overtaken() - before, kGpuSteps * trainer->placement().workers);
+      }
+    }
+  }
+}
+
+// Through memory of the host, as by MPI, and from GPU to GPU by NCCL.
+TEST_F(Gpus, of_ranks_exchange_sums_while_they_compute_the_rest) {
+  set_cuda_late(true);
+  const Recipe recipe = recipe_of(7);
+  const auto expected = step_hashes(*on_cpu(recipe), kGpuSteps);
+  const Carrier by_nccl = [](LocalRanks& ranks, int rank) {
+    constexpr double kSeconds = 60;
+    return network_transport(std::make_unique<LocalTransport>(ranks, rank), kSeconds);
+  };
+  struct Case {
+    std::vector<int> workers;
+    Carrier carrier;
+    std::vector<std::string> hosts;
+    const char* carried_by;
+  };
+  for (const Case& tested : {Case{{1, 1}, carried_by<>, {}, ""},
+                             {{2, 2}, carried_by<>, {"a", "b"}, ""},  // each with two GPUs
+                             {{1, 1}, by_nccl, {}, "NCCL"},
+                             {{1, 1, 1}, by_nccl, {"a", "b", "b"}, "NCCL"}}) {
+    const std::int64_t before = cuda_overtaken();
+    std::vector<std::vector<std::uint64_t>> hashes(tested.workers.size());
+    on_ranks_of(
+        tested.workers, {.bucket_bytes = 64},
+        [&](const Placement& placement) {
+          auto trainer = on_gpus(recipe, 2, placement);
+          EXPECT_EQ(placement.ranks->carrier().substr(0, 4), tested.carried_by);
+          return trainer;
+        },
+        [&](Trainer& trainer, int rank) {
+          hashes[static_cast<std::size_t>(rank)] = step_hashes(trainer, kGpuSteps);
+        },
+        tested.carrier, tested.hosts);
+    for (const auto& of_rank : hashes)
+      EXPECT_EQ(of_rank, expected) << testing::PrintToString(tested.workers) << tested.carried_by;
+    const int workers = std::accumulate(tested.workers.begin(), tested.workers.end(), 0);
+    EXPECT_GT(cuda_overtaken() - before, kGpuSteps * workers);
   }
 }
 

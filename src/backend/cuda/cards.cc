@@ -9,17 +9,34 @@
 namespace podium::PODIUM_CUDA_SPACE {
 namespace {
 
-// Copies of a card begin and end there.
+// Pieces of a card begin and end there.
 constexpr std::int64_t kAlign = 256;
 
 CudaBuffer& buffer_of(const View& view) { return static_cast<CudaBuffer&>(*view.buffer); }
 
+// What is left of ready parts when other work writes `written`.
+void take_away(std::vector<ReadyPart>& parts, const View& written) {
+  std::vector<ReadyPart> left;
+  for (const ReadyPart& part : parts) {
+    const std::int64_t begin = part.view.offset, end = begin + part.view.bytes,
+                       first = std::clamp(written.offset, begin, end),
+                       last = std::clamp(written.offset + written.bytes, begin, end);
+    if (part.view.buffer != written.buffer || first == last) {
+      left.push_back(part);
+      continue;
+    }
+    if (begin < first) left.push_back({part.view.part(0, first - begin), part.event});
+    if (last < end) left.push_back({part.view.part(last - begin, end - last), part.event});
+  }
+  parts = std::move(left);
+}
+
 }  // namespace
 
 CudaBuffer::CudaBuffer(std::int64_t bytes, int cards)
-    : Buffer(bytes, nullptr), copies_(static_cast<std::size_t>(cards)) {
+    : Buffer(bytes, nullptr), pieces_(static_cast<std::size_t>(cards)) {
   if (cards == 1) {
-    copies_[0] = {0, bytes, Allocation(bytes)};
+    pieces_[0].push_back({0, bytes, Allocation(bytes)});
   } else {
     // Zero everywhere.
     newest_[0] = cards == Cards::kMost ? ~Mask{0} : (Mask{1} << cards) - 1;
@@ -58,8 +75,34 @@ void CudaBuffer::set_newest(const Range& range) {
   if (at != newest_.begin() && std::prev(at)->second == at->second) newest_.erase(at);
 }
 
+void Queue::call_ahead(runtime::Event& event, const std::function<void()>& calls) {
+  const auto begin = [&] {
+    const std::scoped_lock lock(mutex);
+    settle();
+    if (ahead != std::thread::id()) return false;
+    event.hold(beside);
+    ahead = std::this_thread::get_id();
+    return true;
+  };
+  const auto end = [this] {
+    const std::scoped_lock lock(mutex);
+    ahead = {};
+  };
+  if (!begin()) return calls();
+  try {
+    calls();
+  } catch (...) {
+    end();
+    throw;
+  }
+  end();
+  const std::scoped_lock lock(mutex);
+  runtime::use(device);
+  runtime::follow(stream, beside);
+}
+
 Cards::Cards(std::span<const int> devices, int workers)
-    : whole_copies_(workers > std::ssize(devices)) {
+    : whole_buffers_(workers > std::ssize(devices)) {
   PODIUM_CHECK(!devices.empty() && std::ssize(devices) <= kMost, devices.size(), " GPUs");
   for (const int device : devices) {
     runtime::use(device);
@@ -67,6 +110,7 @@ Cards::Cards(std::span<const int> devices, int workers)
     queue->device = device;
     queue->card = count();
     queue->stream = runtime::make_stream();
+    queue->beside = runtime::make_stream();
     queues_.push_back(std::move(queue));
   }
   for (const int device : devices)
@@ -75,7 +119,10 @@ Cards::Cards(std::span<const int> devices, int workers)
 }
 
 Cards::~Cards() {
-  for (const auto& queue : queues_) runtime::destroy_stream(queue->stream);
+  for (const auto& queue : queues_) {
+    runtime::destroy_stream(queue->beside);
+    runtime::destroy_stream(queue->stream);
+  }
 }
 
 std::unique_ptr<Buffer> Cards::allocate(std::int64_t bytes) {
@@ -83,29 +130,36 @@ std::unique_ptr<Buffer> Cards::allocate(std::int64_t bytes) {
   return std::make_unique<CudaBuffer>(bytes, count());
 }
 
-// A copy that grows moves: launches that were recorded with its old place are no longer played,
+// A piece that grows moves: launches that were recorded with its old place are no longer played,
 // since they are found by their places.
 void Cards::make_room(Queue& queue, const View& view) {
   CudaBuffer& buffer = buffer_of(view);
-  CudaBuffer::Copy& copy = buffer.copies_[static_cast<std::size_t>(queue.card)];
-  const std::int64_t end = view.offset + view.bytes;
-  if (copy.memory.data() != nullptr && copy.begin <= view.offset && end <= copy.end) return;
-  CudaBuffer::Copy larger{view.offset / kAlign * kAlign,
-                          std::min((end + kAlign - 1) / kAlign * kAlign, buffer.bytes()),
-                          {}};
-  if (whole_copies_) larger.begin = 0, larger.end = buffer.bytes();
-  if (copy.memory.data() != nullptr) {
-    larger.begin = std::min(larger.begin, copy.begin);
-    larger.end = std::max(larger.end, copy.end);
-  }
+  const std::int64_t view_end = view.offset + view.bytes;
+  if (view.bytes == 0 || buffer.piece_of(queue.card, view.offset, view_end) != nullptr) return;
+  CudaBuffer::Piece larger{view.offset / kAlign * kAlign,
+                           std::min((view_end + kAlign - 1) / kAlign * kAlign, buffer.bytes()),
+                           {}};
+  if (whole_buffers_) larger.begin = 0, larger.end = buffer.bytes();
+  std::vector<CudaBuffer::Piece>& pieces = buffer.pieces_[static_cast<std::size_t>(queue.card)];
+  const auto touches = [&](const CudaBuffer::Piece& piece) {
+    return piece.begin < larger.end && larger.begin < piece.end;
+  };
+  // All begin and end at multiples, so no other one begins to touch.
+  for (const CudaBuffer::Piece& piece : pieces)
+    if (touches(piece)) {
+      larger.begin = std::min(larger.begin, piece.begin);
+      larger.end = std::max(larger.end, piece.end);
+    }
   const std::scoped_lock lock(queue.mutex);
   queue.settle();
   larger.memory = Allocation(larger.end - larger.begin);
-  if (copy.memory.data() != nullptr && copy.begin < copy.end)
-    runtime::copy(queue.stream, larger.memory.data() + (copy.begin - larger.begin),
-                  copy.memory.data(), copy.end - copy.begin);
+  for (const CudaBuffer::Piece& piece : pieces)
+    if (touches(piece))
+      runtime::copy(queue.stream, larger.memory.data() + (piece.begin - larger.begin),
+                    piece.memory.data(), piece.end - piece.begin);
   runtime::synchronise(queue.stream);
-  copy = std::move(larger);
+  std::erase_if(pieces, touches);
+  pieces.push_back(std::move(larger));
 }
 
 // What the card has to get from others before it reads.
@@ -129,12 +183,14 @@ std::vector<Cards::Move> Cards::missing(Queue& queue, std::span<const View> read
   for (const Move& move : moves) {
     if (!joined.empty()) {
       Move& last = joined.back();
-      const bool same = last.buffer == move.buffer && last.from == move.from;
+      const bool same = last.buffer == move.buffer && last.from == move.from &&
+                        last.buffer->piece_of(queue.card, last.begin, move.end) != nullptr;
       if (same && move.begin <= last.end) {
         last.end = std::max(last.end, move.end);
         continue;
       }
       if (same && move.begin - last.end < kAlign &&
+          last.buffer->piece_of(move.from, last.begin, move.end) != nullptr &&
           std::ranges::all_of(move.buffer->newest(last.end, move.begin), [&](const auto& range) {
             return std::popcount(range.cards) == count();
           })) {
@@ -147,6 +203,16 @@ std::vector<Cards::Move> Cards::missing(Queue& queue, std::span<const View> read
   return joined;
 }
 
+// What the other card is to write has then been written: its ready parts are before all else.
+void Cards::wait_for_writer(Stream stream, Queue& from, const Move& move) {
+  for (const ReadyPart& part : from.ready)
+    if (part.view.buffer == move.buffer && part.view.offset <= move.begin &&
+        move.end <= part.view.offset + part.view.bytes)
+      return part.event->hold(stream);
+  runtime::follow(stream, from.stream);
+  runtime::follow(stream, from.beside);
+}
+
 void Cards::move(Queue& queue, std::span<const Move> moves) {
   for (auto first = moves.begin(); first != moves.end();) {
     const auto last = std::find_if(first, moves.end(),
@@ -155,20 +221,30 @@ void Cards::move(Queue& queue, std::span<const Move> moves) {
     const std::scoped_lock lock(from.mutex, queue.mutex);
     from.settle();
     queue.settle();
-    // What the other card is to write has been written; what this one still reads, it has read, as
-    // its stream makes the copy.
-    runtime::follow(queue.stream, from.stream);
+    // What this card still reads, it has read, as its stream makes the copy.
+    const Stream stream = queue.current();
     for (; first != last; ++first) {
-      const std::int64_t bytes = first->end - first->begin;
-      if (seeded(SeededFault::kPeerCopyLost)) continue;
-      runtime::copy_between(queue.stream, first->buffer->data(queue.card, first->begin),
-                            queue.device, first->buffer->data(from.card, first->begin), from.device,
-                            seeded(SeededFault::kPeerCopyShort) ? bytes - 4 : bytes);
+      if (!seeded(SeededFault::kPeerCopyNotAwaited)) wait_for_writer(stream, from, *first);
+      // Of each piece of the other card for itself.
+      for (std::int64_t begin = first->begin, end = 0; begin < first->end; begin = end) {
+        end = std::min(first->end, first->buffer->piece_of(from.card, begin, begin + 1)->end);
+        if (seeded(SeededFault::kPeerCopyLost)) continue;
+        runtime::copy_between(stream, first->buffer->data(queue.card, begin), queue.device,
+                              first->buffer->data(from.card, begin), from.device,
+                              end - begin - (seeded(SeededFault::kPeerCopyShort) ? 4 : 0));
+      }
     }
     // The other card writes to its copy again only when this one has it.
-    runtime::follow(from.stream, queue.stream);
+    runtime::follow(from.stream, stream);
+    runtime::follow(from.beside, stream);
     runtime::use(queue.device);
   }
+}
+
+void Cards::add_ready(Queue& queue, std::span<const ReadyPart> parts) {
+  if (count() == 1) return;
+  const std::scoped_lock lock(mutex_);
+  queue.ready.insert(queue.ready.end(), parts.begin(), parts.end());
 }
 
 void Cards::prepare(Queue& queue, std::span<const View> reads, std::span<const View> writes) {
@@ -188,6 +264,7 @@ void Cards::prepare(Queue& queue, std::span<const View> reads, std::span<const V
   for (const View& view : writes) {
     CudaBuffer& buffer = buffer_of(view);
     buffer.home_ = queue.card;
+    take_away(queue.ready, view);
     CudaBuffer::Range range{view.offset, view.offset + view.bytes, own};
     if (seeded(SeededFault::kPeerCopyStale)) range.cards = ~CudaBuffer::Mask{0};
     buffer.set_newest(range);
@@ -231,7 +308,7 @@ void Cards::wait_for(Queue& queue) {
     const std::scoped_lock lock(queue.mutex);
     queue.settle();
     auto made = runtime::make_event();
-    made->set(queue.stream);
+    made->set(queue.current());
     return made;
   }();
   event->wait();
@@ -241,7 +318,7 @@ void Cards::synchronise() {
   for (const auto& queue : queues_) {
     const std::scoped_lock lock(queue->mutex);
     queue->settle();
-    runtime::synchronise(queue->stream);
+    runtime::synchronise(queue->current());
   }
 }
 

@@ -1,17 +1,19 @@
 // The GPUs of a process, and memory that several of them have.
 //
 // A buffer is one vector of bytes for its users. Where a process has several cards, each that uses
-// the buffer has a copy of the part that it uses, and it is known which cards have the newest value
+// the buffer has a copy of the parts that it uses, and it is known which cards have the newest value
 // of each byte. A card that reads bytes which another one has written gets them first, from card to
 // card. Nothing is added on the way, so no result depends on it.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <span>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -60,14 +62,24 @@ class Pending {
   virtual void finish() = 0;
 };
 
-// What all that runs on a card shares. The mutex guards the stream: launches of two programs do
+// A part of a buffer that a card has written before other work that it was asked for earlier ends.
+struct ReadyPart {
+  View view;
+  std::shared_ptr<runtime::Event> event;  // when it was written
+};
+
+// What all that runs on a card shares. The mutex guards the streams: launches of two programs do
 // not mix, and what is recorded is one program's.
 struct Queue {
   std::mutex mutex;
   Stream stream = nullptr;
-  int device = 0;  // of the runtime
-  int card = 0;    // of the process
+  // For calls that do not wait for all of `stream` (call_ahead()).
+  Stream beside = nullptr;
+  std::thread::id ahead;  // whose calls these are; nobody's
+  int device = 0;         // of the runtime
+  int card = 0;           // of the process
   Pending* pending = nullptr;
+  std::vector<ReadyPart> ready;  // under Cards::mutex_
   bool warpgroups = false;  // whether its products of BF16 may be those of warpgroups (launch.h)
 
   // Before a call on the stream, with the mutex held.
@@ -75,6 +87,18 @@ struct Queue {
     runtime::use(device);
     if (Pending* const work = std::exchange(pending, nullptr)) work->finish();
   }
+  // The stream for this thread's calls, with the mutex held and the card in use. Another thread's
+  // calls come after those that go ahead, too.
+  Stream current() {
+    if (ahead == std::this_thread::get_id()) return beside;
+    if (ahead != std::thread::id()) runtime::follow(stream, beside);
+    return stream;
+  }
+  // Makes calls that come after the event, but not after what the card was asked for since; what it
+  // is asked for afterwards comes after them. Only copies, sums and messages, which touch nothing
+  // that is written after the event. While another thread does the same, as any other calls. With
+  // the mutex not held.
+  void call_ahead(runtime::Event& event, const std::function<void()>& calls);
 };
 
 class CudaBuffer : public Buffer {
@@ -83,19 +107,25 @@ class CudaBuffer : public Buffer {
   CudaBuffer(std::int64_t bytes, int cards);
   // Where the card has this byte, which it has been given room for.
   std::byte* data(int card, std::int64_t offset) const {
-    const Copy& copy = copies_[static_cast<std::size_t>(card)];
-    return copy.memory.data() + (offset - copy.begin);
+    const Piece* const piece = piece_of(card, offset, offset + 1);
+    return piece == nullptr ? nullptr : piece->memory.data() + (offset - piece->begin);
   }
 
  private:
   friend class Cards;
   // A bit for each card.
   using Mask = std::uint64_t;
-  // The part that a card has: all that it has used, and what lies between.
-  struct Copy {
+  // A part that a card has, all that it has used at once.
+  struct Piece {
     std::int64_t begin = 0, end = 0;
     Allocation memory;
   };
+  // The one in which the card has these bytes; null: none.
+  const Piece* piece_of(int card, std::int64_t begin, std::int64_t end) const {
+    for (const Piece& piece : pieces_[static_cast<std::size_t>(card)])
+      if (piece.begin <= begin && end <= piece.end) return &piece;
+    return nullptr;
+  }
   struct Range {
     std::int64_t begin = 0, end = 0;
     Mask cards = 0;
@@ -106,7 +136,7 @@ class CudaBuffer : public Buffer {
   // Begins a range there, with the cards of the one around it.
   void cut(std::int64_t at);
 
-  std::vector<Copy> copies_;  // by card
+  std::vector<std::vector<Piece>> pieces_;  // by card; no two of a card have a byte in common
   // Under Cards::mutex_, where there are several cards:
   std::map<std::int64_t, Mask> newest_;  // by where a range begins; it ends where the next one does
   int home_ = 0;                         // the card whose program used it last
@@ -137,6 +167,9 @@ class Cards {
   // newest values of what it reads; the other cards then know that theirs of what it writes are
   // old. Without any mutex held.
   void prepare(Queue& queue, std::span<const View> reads, std::span<const View> writes);
+  // Parts of what prepare() was told of as written, whose writing has been enqueued: a card that
+  // reads one gets it as soon as it is there.
+  void add_ready(Queue& queue, std::span<const ReadyPart> parts);
   // Of calls that any card may make: one that has the newest values of all of `from`, if there is
   // one.
   Queue& best_for(const View& from);
@@ -160,11 +193,12 @@ class Cards {
   };
   void make_room(Queue& queue, const View& view);
   std::vector<Move> missing(Queue& queue, std::span<const View> reads) const;
+  static void wait_for_writer(Stream stream, Queue& from, const Move& move);
   void move(Queue& queue, std::span<const Move> moves);
 
   std::vector<std::unique_ptr<Queue>> queues_;
-  // Where several threads use a card, whose copies then may not move: all of a buffer at once.
-  const bool whole_copies_;
+  // Where several threads use a card, whose pieces then may not move: all of a buffer at once.
+  const bool whole_buffers_;
   std::mutex mutex_;  // taken before those of queues
 };
 

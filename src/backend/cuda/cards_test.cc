@@ -26,6 +26,7 @@ class CardsTest : public testing::Test {
  protected:
   CardsTest() { register_cuda_emulated_backend(); }
   ~CardsTest() override {
+    set_cuda_late(false);
     set_cuda_devices(1);
     set_cuda_capability(9, 0);
     fail_cuda_from(std::nullopt);
@@ -102,7 +103,9 @@ class Mirrored {
 };
 
 TEST_F(CardsTest, any_calls_by_any_workers_leave_the_values_of_one_memory) {
-  for (const int gpus : {1, 2, 3, 8}) {
+  for (const auto& [gpus, late] : {std::pair{1, false}, {2, false}, {3, false}, {8, false},
+                                   {1, true}, {2, true}, {3, true}, {8, true}}) {
+    set_cuda_late(late);
     for (const int workers : {1, gpus, gpus + 1}) {
       const std::unique_ptr<Device> device = device_of(gpus, workers);
       for (const std::int64_t words : {1, 77, 1000}) {
@@ -121,9 +124,10 @@ TEST_F(CardsTest, a_card_has_room_for_what_it_uses_alone) {
   const std::unique_ptr<Device> device = device_of(4, 4);
   set_cuda_memory(kBytes / 2);  // of each
   const auto sum = device->allocate(kBytes), addend = device->allocate(kBytes);
-  for (int worker = 0; worker < 4; ++worker)
-    device->accumulate({*sum, worker * kBytes / 4, kBytes / 4},
-                       {*addend, worker * kBytes / 4, kBytes / 4}, worker);
+  // A part of each half, with those of other cards between them.
+  for (int part = 0; part < 8; ++part)
+    device->accumulate({*sum, part * kBytes / 8, kBytes / 8},
+                       {*addend, part * kBytes / 8, kBytes / 8}, part % 4);
   EXPECT_THROW(device->accumulate(*sum, *addend, 0), std::bad_alloc);
   set_cuda_memory(std::int64_t{8} << 30);
 }

@@ -124,7 +124,7 @@ class CudaDevice : public Device, public NetworkedDevice, public MeasuredDevice 
     if (step == nullptr || (step->updates_use(*to.buffer) && !seeded(SeededFault::kUploadTooEarly)))
       queue.settle();
     runtime::use(queue.device);
-    runtime::upload(queue.stream, address(to, queue), from, to.bytes);
+    runtime::upload(queue.current(), address(to, queue), from, to.bytes);
   }
   void download(void* to, View from) override {
     if (cards_.count() == 1) return download_part(to, from, cards_.first());
@@ -139,7 +139,7 @@ class CudaDevice : public Device, public NetworkedDevice, public MeasuredDevice 
     cards_.prepare(queue, {&from, 1}, {&to, 1});
     const std::scoped_lock lock(queue.mutex);
     queue.settle();
-    runtime::copy(queue.stream, address(to, queue), address(from, queue), to.bytes);
+    runtime::copy(queue.current(), address(to, queue), address(from, queue), to.bytes);
   }
   void accumulate(View sum, View addend, int worker) override {
     Queue& queue = cards_.of_worker(worker);
@@ -148,7 +148,7 @@ class CudaDevice : public Device, public NetworkedDevice, public MeasuredDevice 
     const std::scoped_lock lock(queue.mutex);
     queue.settle();
     const Floats to{reinterpret_cast<float*>(address(sum, queue)), 0};
-    add({.stream = queue.stream}, sum.bytes / static_cast<std::int64_t>(sizeof(float)), to,
+    add({.stream = queue.current()}, sum.bytes / static_cast<std::int64_t>(sizeof(float)), to,
         Floats{reinterpret_cast<float*>(address(addend, queue)), 0}, {.floats = to});
   }
   void synchronise() override { cards_.synchronise(); }
@@ -185,7 +185,7 @@ class CudaDevice : public Device, public NetworkedDevice, public MeasuredDevice 
   std::unique_ptr<WholeStep> compile_step(const StepProgram& step) override {
     return std::make_unique<CudaStep>(cards_, cards_.first(), step);
   }
-  std::unique_ptr<WholeStep> compile_replicas(const ReplicasProgram& replicas) override {
+  std::unique_ptr<JointReplicas> compile_replicas(const ReplicasProgram& replicas) override {
     return std::make_unique<CudaWorkerReplicas>(cards_, cards_.of_worker(replicas.worker),
                                                 replicas);
   }
@@ -203,7 +203,7 @@ class CudaDevice : public Device, public NetworkedDevice, public MeasuredDevice 
     const bool early = step != nullptr && !step->updates_use(*from.buffer);
     if (!early) queue.settle();
     runtime::use(queue.device);
-    runtime::download(queue.stream, to, address(from, queue), from.bytes);
+    runtime::download(queue.current(), to, address(from, queue), from.bytes);
     if (!early) return;
     step->have_seen(to, from);
     queue.settle();

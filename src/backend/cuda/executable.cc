@@ -199,13 +199,15 @@ void CudaExecutable::run_step(const Step& step, const Launch& launch, const Memo
     runtime::upload(queue_.stream, memory.first(step.writes[i]), out[i], bytes_of(step.writes[i]));
 }
 
-void CudaExecutable::launch(int replicas, std::byte* arena, std::span<const Place> inputs,
-                            std::span<const Place> outputs, BranchStreams* streams) {
+void CudaExecutable::launch_steps(std::size_t begin, std::size_t end, int replicas,
+                                  std::byte* arena, std::span<const Place> inputs,
+                                  std::span<const Place> outputs, BranchStreams* streams) {
   const Memory memory = bind(replicas, arena, inputs, outputs);
+  const std::span<const Step> steps = std::span(program_.steps).subspan(begin, end - begin);
   Launch launch{.stream = queue_.stream, .replicas = replicas, .warpgroups = queue_.warpgroups};
   if (!profiling_ && streams != nullptr && branches_ > 1) {
     streams->fork(queue_.stream, branches_);
-    for (const Step& step : program_.steps) {
+    for (const Step& step : steps) {
       launch.stream = streams->of(step.branch);
       run_step(step, launch, memory);
     }
@@ -213,20 +215,31 @@ void CudaExecutable::launch(int replicas, std::byte* arena, std::span<const Plac
     return;
   }
   if (!profiling_) {
-    for (const Step& step : program_.steps) run_step(step, launch, memory);
+    for (const Step& step : steps) run_step(step, launch, memory);
     return;
   }
   StepTimer timer(queue_.stream);
   launch.phases = &timer;
-  for (std::size_t i = 0; i < program_.steps.size(); ++i) {
-    timer.begin_step(i);
-    run_step(program_.steps[i], launch, memory);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    timer.begin_step(begin + i);
+    run_step(steps[i], launch, memory);
   }
   timer.end();
   timer.for_each([&](std::size_t step, const char* phase, double seconds) {
     seconds_[step][phase] += seconds;
   });
-  runs_ += replicas;
+  if (end == program_.steps.size()) runs_ += replicas;
+}
+
+std::size_t CudaExecutable::steps_until(std::size_t output) const {
+  const auto is_it = [&](Slot slot) {
+    const SlotInfo& info = program_.slots[static_cast<std::size_t>(slot)];
+    return info.kind == SlotInfo::Kind::kOutput &&
+           static_cast<std::size_t>(info.external) == output;
+  };
+  for (std::size_t i = program_.steps.size(); i > 0; --i)
+    if (std::ranges::any_of(program_.steps[i - 1].writes, is_it)) return i;
+  return 0;
 }
 
 CudaExecutable::Recorded& CudaExecutable::recorded(std::span<const Place> places) {

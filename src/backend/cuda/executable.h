@@ -53,7 +53,16 @@ class CudaExecutable : public Executable {
   // Makes the launches for `replicas` replicas, whose arenas lie at `arena` one after the other.
   // `streams`: for launches that are being recorded; null: one after the other.
   void launch(int replicas, std::byte* arena, std::span<const Place> inputs,
-              std::span<const Place> outputs, BranchStreams* streams = nullptr);
+              std::span<const Place> outputs, BranchStreams* streams = nullptr) {
+    launch_steps(0, program_.steps.size(), replicas, arena, inputs, outputs, streams);
+  }
+  // Those of steps `begin` to `end` - 1 alone: all must be launched, in their order.
+  void launch_steps(std::size_t begin, std::size_t end, int replicas, std::byte* arena,
+                    std::span<const Place> inputs, std::span<const Place> outputs,
+                    BranchStreams* streams = nullptr);
+  std::size_t steps() const { return program_.steps.size(); }
+  // The number of steps after which this output has been written.
+  std::size_t steps_until(std::size_t output) const;
   std::string text() const;
 
  private:

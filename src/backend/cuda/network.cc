@@ -59,7 +59,7 @@ class NcclNetwork final : public DeviceNetwork {
     const std::scoped_lock lock(queue_.mutex);
     queue_.settle();
     // What the device was asked to write must be done before it is sent.
-    runtime::follow(stream_, queue_.stream);
+    runtime::follow(stream_, queue_.current());
     ++under_way_;
     require(functions().group_start(), "ncclGroupStart", comm_);
     std::string failure;
@@ -82,7 +82,7 @@ class NcclNetwork final : public DeviceNetwork {
   void finish(int channel) override {
     const std::scoped_lock lock(queue_.mutex);
     queue_.settle();
-    events_.at(channel)->hold(queue_.stream);
+    events_.at(channel)->hold(queue_.current());
     --under_way_;
   }
 

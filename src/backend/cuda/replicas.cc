@@ -50,7 +50,7 @@ CudaReplicas::CudaReplicas(Cards& cards, Queue& queue, ReplicasProgram program)
   const Call& first = program_.replicas[0];
   const std::scoped_lock lock(queue_.mutex);
   queue_.settle();
-  sums_ = Allocation(replicas * program_.sum.bytes);
+  if (replicas > 1) sums_ = Allocation(replicas * program_.sum.bytes);
   together_ = is_recordable() && std::ranges::all_of(program_.replicas, [&](const Call& call) {
                 return call.program == first.program;
               });
@@ -61,6 +61,26 @@ CudaReplicas::CudaReplicas(Cards& cards, Queue& queue, ReplicasProgram program)
   for (std::size_t r = 0; r < program_.replicas.size(); ++r)
     arena_bytes_ = std::max(arena_bytes_, this->program(r).arena_bytes());
   if (together_) arena_bytes_ *= replicas;
+  steps_ = find_steps();
+}
+
+std::vector<std::size_t> CudaReplicas::find_steps() const {
+  const Call& last = program_.replicas.back();
+  const CudaExecutable& its = program_of(last);
+  std::vector<std::size_t> steps(milestones(), 0);
+  for (std::size_t i = 0; i < last.outputs.size(); ++i) {
+    const auto found = std::ranges::find_if(
+        program_.milestones, [&](const View& view) { return is_part(last.outputs[i], view); });
+    const bool is_added = is_part(last.outputs[i], program_.sum);
+    PODIUM_CHECK(!is_added || found != program_.milestones.end(), "output ", i,
+                 " lies in no milestone");
+    const auto milestone =
+        is_added ? static_cast<std::size_t>(found - program_.milestones.begin()) : 0;
+    steps[milestone] = std::max(steps[milestone], its.steps_until(i));
+  }
+  for (std::size_t i = 1; i < steps.size(); ++i) steps[i] = std::max(steps[i], steps[i - 1]);
+  steps.back() = its.steps();
+  return steps;
 }
 
 bool CudaReplicas::is_recordable() const {
@@ -76,12 +96,15 @@ bool CudaReplicas::prepare() {
   return std::exchange(places_, places) != places;
 }
 
-// What a replica writes to the sum goes to a sum of its own.
+// A sum of its own; of a single replica, that is the sum.
+std::byte* CudaReplicas::addend(std::size_t replica) const {
+  if (program_.replicas.size() == 1) return address(program_.sums[0].view, queue_);
+  return sums_.data() + static_cast<std::int64_t>(replica) * program_.sum.bytes;
+}
+
 Place CudaReplicas::place_of(const View& view, std::size_t replica) const {
   if (!is_part(view, program_.sum)) return {address(view, queue_), 0};
-  return {sums_.data() + static_cast<std::int64_t>(replica) * program_.sum.bytes + view.offset -
-              program_.sum.offset,
-          0};
+  return {addend(replica) + (view.offset - program_.sum.offset), 0};
 }
 
 std::optional<Place> CudaReplicas::common_place(std::size_t i, bool output) const {
@@ -98,31 +121,52 @@ std::optional<Place> CudaReplicas::common_place(std::size_t i, bool output) cons
   return place;
 }
 
-void CudaReplicas::launch(std::byte* arena) {
-  const auto replicas = std::ssize(program_.replicas);
+std::int64_t CudaReplicas::offset_of(std::size_t milestone) const {
+  return program_.milestones[milestone].offset - program_.sum.offset;
+}
+
+std::vector<View> CudaReplicas::sums_of(std::size_t milestone) const {
+  std::vector<View> views;
+  for (const ReplicasProgram::Sum& sum : program_.sums)
+    views.push_back(sum.view.part(offset_of(milestone), program_.milestones[milestone].bytes));
+  return views;
+}
+
+void CudaReplicas::launch(std::size_t milestone, std::byte* arena) {
+  const std::size_t replicas = program_.replicas.size();
+  const int count = static_cast<int>(replicas);
+  const std::size_t begin = milestone == 0 ? 0 : steps_[milestone - 1], end = steps_[milestone];
   if (together_) {
     const Call& first = program_.replicas[0];
     std::vector<Place> in, out;
     for (std::size_t i = 0; i < first.inputs.size(); ++i) in.push_back(*common_place(i, false));
     for (std::size_t i = 0; i < first.outputs.size(); ++i) out.push_back(*common_place(i, true));
-    program(0).launch(static_cast<int>(replicas), arena, in, out);
+    program(0).launch_steps(begin, end, count, arena, in, out);
   } else {
-    for (std::size_t r = 0; r < program_.replicas.size(); ++r) {
+    // The last one alone goes from milestone to milestone.
+    for (std::size_t r = milestone == 0 ? 0 : replicas - 1; r < replicas; ++r) {
       std::vector<Place> out;
       for (const View& view : program_.replicas[r].outputs) out.push_back(place_of(view, r));
-      program(r).launch(1, arena, places_of(program_.replicas[r].inputs, queue_), out);
+      const std::vector<Place> in = places_of(program_.replicas[r].inputs, queue_);
+      if (r + 1 == replicas)
+        program(r).launch_steps(begin, end, 1, arena, in, out);
+      else
+        program(r).launch(1, arena, in, out);
     }
   }
   if (seeded(SeededFault::kWaitsWhileRecording)) runtime::synchronise(queue_.stream);
   const std::int64_t bytes = program_.sum.bytes;
-  const Launch all{.stream = queue_.stream, .replicas = static_cast<int>(replicas)};
-  copy_words(all, 1, words_at(sums_.data() + program_.loss.offset - program_.sum.offset, bytes),
-             words_at(address(program_.losses, queue_), kWordSize));
+  if (milestone == 0)
+    copy_words({.stream = queue_.stream, .replicas = count}, 1,
+               words_at(addend(0) + program_.loss.offset - program_.sum.offset, bytes),
+               words_at(address(program_.losses, queue_), kWordSize));
+  if (replicas == 1) return;
+  const std::int64_t first = offset_of(milestone), length = program_.milestones[milestone].bytes;
   for (const ReplicasProgram::Sum& sum : program_.sums)
-    tree_over_parts({.stream = queue_.stream}, bytes / kWordSize,
+    tree_over_parts({.stream = queue_.stream}, length / kWordSize,
                     static_cast<std::int64_t>(sum.count),
-                    floats_at(sums_.data() + static_cast<std::int64_t>(sum.first) * bytes, bytes),
-                    floats_at(address(sum.view, queue_), 0));
+                    floats_at(addend(sum.first) + first, bytes),
+                    floats_at(address(sum.view, queue_) + first, 0));
 }
 
 std::string CudaReplicas::text() const {
@@ -131,18 +175,32 @@ std::string CudaReplicas::text() const {
 }
 
 CudaWorkerReplicas::CudaWorkerReplicas(Cards& cards, Queue& queue, ReplicasProgram program)
-    : queue_(queue), replicas_(cards, queue, std::move(program)) {
+    : cards_(cards), queue_(queue), replicas_(cards, queue, std::move(program)) {
   const std::scoped_lock lock(queue_.mutex);
   queue_.settle();
   arena_ = Allocation::scratch(replicas_.arena_bytes());
+  parts_.resize(replicas_.milestones());
 }
 
-void CudaWorkerReplicas::run() {
-  if (replicas_.prepare()) launches_.forget();
-  const std::scoped_lock lock(queue_.mutex);
-  queue_.settle();
-  launches_.run(queue_, replicas_.is_recordable(),
-                [this](BranchStreams*) { replicas_.launch(arena_.data()); });
+void CudaWorkerReplicas::run(const std::function<void(std::size_t)>& reached) {
+  const bool has_moved = replicas_.prepare();
+  {
+    const std::scoped_lock lock(queue_.mutex);
+    queue_.settle();
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      if (has_moved) parts_[i].launches.forget();
+      parts_[i].launches.run(queue_, replicas_.is_recordable(), [this, i](BranchStreams*) {
+        replicas_.launch(i, arena_.data());
+      });
+      parts_[i].end->set(queue_.stream);
+    }
+  }
+  std::vector<ReadyPart> ready;
+  for (std::size_t i = 0; i < parts_.size(); ++i)
+    for (const View& view : replicas_.sums_of(i)) ready.push_back({view, parts_[i].end});
+  cards_.add_ready(queue_, ready);
+  for (std::size_t i = 0; i < parts_.size(); ++i)
+    queue_.call_ahead(*parts_[i].end, [&] { reached(i); });
 }
 
 }  // namespace podium::PODIUM_CUDA_SPACE

@@ -122,6 +122,12 @@ void set_devices(int count);
 void set_capability(int major, int minor);
 // What their code was made for (simt::code_version).
 void set_code_version(int version);
+// Whether what a stream is asked for is done as late as it may: when the host, or another stream
+// that does something, waits for it. Otherwise at once. While no stream has work.
+void set_late(bool late);
+// How often values have left a device since then, to another one or to the host, before other work
+// that the device had been asked for earlier.
+std::int64_t overtaken();
 #endif
 
 }  // namespace podium::PODIUM_CUDA_SPACE::runtime

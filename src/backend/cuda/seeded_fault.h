@@ -36,6 +36,7 @@
   X(kPeerCopyLost, "a copy to another GPU is not made")                                         \
   X(kPeerCopyShort, "a copy to another GPU lacks its last word")                                \
   X(kPeerCopyLate, "a copy to another GPU is made after what reads it has begun")               \
+  X(kPeerCopyNotAwaited, "a copy from another GPU does not wait for what that one computes")    \
   X(kPeerCopyStale, "a GPU goes on with its copy after another one has written the values")
 
 namespace podium::PODIUM_CUDA_SPACE {

@@ -333,6 +333,14 @@ std::string difference_between_gpus(Device& /*device*/) {
   return first_difference(actual, expected);
 }
 
+// The same where each does its work as late as it may.
+std::string difference_between_late_gpus(Device& device) {
+  set_cuda_late(true);
+  const std::string found = difference_between_gpus(device);
+  set_cuda_late(false);
+  return found;
+}
+
 // --- how each fault is found
 
 enum class FoundBy : std::uint8_t {
@@ -423,6 +431,8 @@ Finding finding_of(SeededFault fault) {
     case SeededFault::kPeerCopyShort:
     case SeededFault::kPeerCopyLate:
     case SeededFault::kPeerCopyStale: return {FoundBy::kBits, "", difference_between_gpus};
+    case SeededFault::kPeerCopyNotAwaited:
+      return {FoundBy::kBits, "", difference_between_late_gpus};
     case SeededFault::kStaleRecording: return {FoundBy::kBits, "", difference_in_other_memory};
   }
   PODIUM_CHECK(false, "no such fault");
@@ -506,6 +516,7 @@ TEST_F(SeededFaults, are_not_found_where_none_is) {
   EXPECT_EQ(nan_in_products(*device_), "");
   EXPECT_EQ(difference_of_warpgroups(*device_), "");
   EXPECT_EQ(difference_between_gpus(*device_), "");
+  EXPECT_EQ(difference_between_late_gpus(*device_), "");
 }
 
 #if !defined(PODIUM_ADDRESS_SANITIZER) && !defined(PODIUM_THREAD_SANITIZER)

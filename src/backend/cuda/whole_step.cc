@@ -24,7 +24,8 @@ CudaStep::CudaStep(Cards& cards, Queue& queue, StepProgram step)
                      .sum = step_.sum,
                      .loss = step_.loss,
                      .losses = worker_.losses,
-                     .sums = {{0, worker_.replicas.size(), step_.sum}}}),
+                     .sums = {{0, worker_.replicas.size(), step_.sum}},
+                     .milestones = {step_.sum}}),
       losses_{worker_.losses},
       norm_{worker_.norm_values} {
   norm_calls_ = worker_.squares;
@@ -55,7 +56,7 @@ bool CudaStep::is_recordable() const {
 }
 
 void CudaStep::launch_replicas() {
-  all_replicas_.launch(arena_.data());
+  all_replicas_.launch(0, arena_.data());
   launch_calls(norm_calls_, nullptr);
 }
 

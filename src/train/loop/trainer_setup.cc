@@ -25,12 +25,11 @@ void require_threads(const char* flag, int threads, int least) {
                  " cores");
 }
 
-// Buckets of the exchange between ranks, the end of flat memory first: gradients are made in the
-// order opposite to that of the parameters. A bucket holds whole parameters. With one rank nothing
-// travels, and there is one.
-std::vector<FlatRange> cut_buckets(const FlatLayout& layout, std::int64_t ranks,
+// Buckets of the exchange, the end of flat memory first: gradients are made in the order opposite
+// to that of the parameters. A bucket holds whole parameters. Where nothing travels there is one.
+std::vector<FlatRange> cut_buckets(const FlatLayout& layout, bool travels,
                                    std::int64_t bucket_bytes) {
-  if (ranks == 1) return {{0, layout.bytes}};
+  if (!travels) return {{0, layout.bytes}};
   bucket_bytes = bucket_size(layout.bytes, bucket_bytes);
   std::vector<FlatRange> buckets;
   std::int64_t end = layout.bytes;
@@ -407,7 +406,11 @@ void Trainer::State::make_workers(StopToken stop) {
                 std::vector<std::int32_t>(static_cast<std::size_t>(recipe.replicas)));
   workers.resize(static_cast<std::size_t>(placement.workers));
   const int all = shards.all_workers();
-  shards.cuts = cut_shards(all, cut_buckets(layout(), ranks(), placement.bucket_bytes), layout(),
+  const Traits traits = device->traits();
+  // From rank to rank, or from GPU to GPU.
+  const bool travels =
+      ranks() > 1 || (traits.joint_replicas && traits.devices > 1 && placement.workers > 1);
+  shards.cuts = cut_shards(all, cut_buckets(layout(), travels, placement.bucket_bytes), layout(),
                            optimizers, recipe.clip_norm != 0);
   for (std::size_t w = 0; w < workers.size(); ++w) {
     stop.check();

@@ -99,7 +99,7 @@ struct Worker {
     Staging places;          // u32 step, u32 replica of each
     std::int64_t sent = -1;  // the step whose batch lies there
   } batch;
-  std::unique_ptr<WholeStep> all_replicas;  // null: they run one after the other
+  std::unique_ptr<JointReplicas> all_replicas;  // null: they run one after the other
 
   BatchMemory evaluation_batch;
   // What the score makes of it, by name, if the mean over several views comes first; otherwise the
@@ -258,7 +258,7 @@ struct Trainer::State {
   void prepare_exchange();
   void prepare_program(Worker& worker, std::size_t length);
   bool takes_whole_steps() const;
-  bool joins_replicas(const Worker& worker) const;
+  bool joins_replicas() const;
   void prepare_whole_step();
   void prepare_all_replicas(Worker& worker);
   void allocate_batch(Worker& worker);

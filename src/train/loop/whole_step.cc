@@ -24,11 +24,11 @@ bool Trainer::State::takes_whole_steps() const {
   return count == 1 || (count <= traits.step_workers && recipe.replicas % count == 0);
 }
 
-// Whether a worker's replicas are one program, of which the rest of the step knows nothing: for
+// Whether each worker's replicas are one program, of which the rest of the step knows nothing: for
 // several workers or ranks, or where items have weights.
-bool Trainer::State::joins_replicas(const Worker& worker) const {
-  return device->traits().joint_replicas && !takes_whole_steps() && worker.replicas.size() > 1 &&
-         lengths() == 1 && program.carried.empty();
+bool Trainer::State::joins_replicas() const {
+  return device->traits().joint_replicas && !takes_whole_steps() && lengths() == 1 &&
+         program.carried.empty();
 }
 
 void Trainer::State::allocate_batch(Worker& worker) {
@@ -52,7 +52,7 @@ void Trainer::State::prepare_whole_step() {
 
 // Each node of the tree has the buffer of its number.
 void Trainer::State::prepare_all_replicas(Worker& worker) {
-  if (!joins_replicas(worker)) return;
+  if (!joins_replicas()) return;
   allocate_batch(worker);
   const View sum = *worker.buffers[0];
   ReplicasProgram all{.worker = worker.number,
@@ -60,12 +60,15 @@ void Trainer::State::prepare_all_replicas(Worker& worker) {
                       .sum = sum,
                       .loss = sum.part(layout().loss_offset, kWord),
                       .losses = worker.results.view().part(0, worker.replicas.size() * kWord),
-                      .sums = {}};
+                      .sums = {},
+                      .milestones = {}};
   for (std::size_t i = 0; i < worker.nodes.size(); ++i)
     all.sums.push_back(
         {.first = static_cast<std::size_t>(worker.nodes[i].begin - worker.replicas.begin),
          .count = static_cast<std::size_t>(worker.nodes[i].size()),
          .view = *worker.buffers[i]});
+  for (const std::vector<std::int64_t>& cuts : shards.cuts)
+    all.milestones.push_back(sum.part(cuts.front(), cuts.back() - cuts.front()));
   worker.all_replicas = device->compile_replicas(all);
 }
 
@@ -163,7 +166,8 @@ void Trainer::State::forget_batches() {
   for (Worker& worker : workers) worker.batch.sent = -1;
 }
 
-// All nodes of the worker at once; its buckets follow each other.
+// All nodes of the worker at once. What a bucket needs of others is under way while the device
+// computes the next ones.
 void Trainer::State::run_all_replicas(Worker& worker) {
   const auto start = Clock::now();
   send_batch(worker, done);
@@ -176,13 +180,15 @@ void Trainer::State::run_all_replicas(Worker& worker) {
   }
   if (ranks() > 1) exchange->finish_updates();
   const TraceSpan span(placement.trace, worker.lane, "all replicas", done);
-  worker.all_replicas->run();
+  worker.all_replicas->run([&](std::size_t bucket) {
+    if (bucket == 0) read_results(worker);
+    const TraceSpan joins(placement.trace, worker.lane, "join bucket",
+                          static_cast<std::int64_t>(bucket));
+    exchange->complete(worker.number, static_cast<int>(bucket));
+  });
   // While the device computes. Memory that the host shares with it would be in use.
   if (worker.batch.examples.view(0).host() == nullptr && done + 1 < total_steps)
     send_batch(worker, done + 1);
-  read_results(worker);
-  for (int bucket = 0; bucket < exchange->buckets(); ++bucket)
-    exchange->complete(worker.number, bucket);
 }
 
 // Of a program that also hashes.

@@ -206,12 +206,12 @@ MemoryUse Trainer::State::memory_of(const Worker& worker) const {
     if (&run != &worker.runs.back())
       use.training_activations += run.program.executable().plan().arena_bytes;
   }
-  if ((takes_whole_steps() && device->traits().replicas_together) || joins_replicas(worker)) {
-    // Instead of one replica at a time; and what each adds to the sum.
+  if ((takes_whole_steps() && device->traits().replicas_together) || joins_replicas()) {
+    // Instead of one replica at a time; and what each of several adds to the sum.
     const std::int64_t count = worker.replicas.size();
     use.training_activations +=
         (count - 1) * worker.runs.back().program.executable().plan().arena_bytes;
-    use.gradients += count * worker.buffers[0]->bytes();
+    if (count > 1) use.gradients += count * worker.buffers[0]->bytes();
   }
   use.gradients += worker.norm_values.bytes() + worker.correction.bytes() + worker.results.bytes();
   use.optimizer += worker.scalars.bytes();

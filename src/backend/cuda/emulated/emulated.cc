@@ -28,6 +28,8 @@ void set_cuda_capability(int major, int minor, bool odd) {
       odd ? std::nullopt : std::optional(major == 8 ? Bf16Order::kAmpere : Bf16Order::kHopper));
 }
 void set_cuda_memory(std::int64_t bytes) { cuda_emulated::runtime::set_memory(bytes); }
+void set_cuda_late(bool late) { cuda_emulated::runtime::set_late(late); }
+std::int64_t cuda_overtaken() { return cuda_emulated::runtime::overtaken(); }
 std::int64_t cuda_calls() { return cuda_emulated::runtime::calls(); }
 
 }  // namespace podium

@@ -26,6 +26,11 @@ void set_cuda_capability(int major, int minor, bool odd = false);
 void set_cuda_code_version(int version);
 // How many emulated GPUs the host has from now on, 8 at most: 1 unless set.
 void set_cuda_devices(int count);
+// Whether the streams of emulated GPUs do their work as late as they may from now on: only when
+// somebody waits for it. Otherwise, and unless set, at once. While there is no device.
+void set_cuda_late(bool late);
+// How often values have left a late GPU before other work that it had been asked for earlier.
+std::int64_t cuda_overtaken();
 
 // The imitation of NCCL fails in the call of this number that may, counted from now on from 0, and
 // in all that follow. nullopt: in none.

@@ -138,7 +138,9 @@ int comm_get_async_error(Comm comm, int* error) {
       *error = kInvalidUsage;
       return kSuccess;
     }
+    // It has come, even where streams are late.
     runtime::upload(receipt.stream, receipt.to, bytes.data(), receipt.bytes);
+    runtime::synchronise(receipt.stream);
     fs::remove(receipt.file);
   }
   *error = receipts.empty() ? kSuccess : kInProgress;

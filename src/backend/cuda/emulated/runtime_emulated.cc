@@ -5,7 +5,10 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <deque>
+#include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -54,10 +57,11 @@ class Regions {
     sizes_[memory] = size;
     return memory;
   }
-  // The size of what was removed, or 0 where nothing begins there.
+  // Whether one begins there.
+  bool has(void* memory) const { return sizes_.contains(memory); }
+  // Its size.
   std::size_t remove(void* memory) {
     const auto found = sizes_.find(memory);
-    if (found == sizes_.end()) return 0;
     const std::size_t size = found->second;
     ::operator delete (memory, std::align_val_t{64});
     sizes_.erase(found);
@@ -99,11 +103,11 @@ class Regions {
     }
     return start_ + offset;
   }
-  // The size of what was removed, or 0 where nothing begins there.
+  // Whether one begins there.
+  bool has(void* memory) const { return sizes_.contains(offset_of(memory)); }
+  // Its size.
   std::size_t remove(void* memory) {
-    const auto found =
-        sizes_.find(static_cast<std::size_t>(static_cast<std::byte*>(memory) - start_));
-    if (found == sizes_.end()) return 0;
+    const auto found = sizes_.find(offset_of(memory));
     const std::size_t size = found->second;
     madvise(memory, pages_of(size), MADV_DONTNEED);  // the next region there begins with zeros
     sizes_.erase(found);
@@ -119,6 +123,9 @@ class Regions {
   static constexpr std::size_t kPage = std::size_t{64} << 10, kReserved = std::size_t{16} << 30;
   // The bytes of whole pages.
   static std::size_t pages_of(std::size_t size) { return (size + kPage - 1) / kPage * kPage; }
+  std::size_t offset_of(void* memory) const {
+    return static_cast<std::size_t>(static_cast<std::byte*>(memory) - start_);
+  }
 
   std::byte* start_ = nullptr;
   std::size_t end_ = 0;  // of all regions that there have been
@@ -139,11 +146,13 @@ class DeviceMemory {
     return memory;
   }
   // Whether it is this device's.
-  bool deallocate(void* memory) {
+  bool has(void* memory) {
     const std::scoped_lock lock(mutex_);
-    const std::size_t size = regions_.remove(memory);
-    used_ -= static_cast<std::int64_t>(size);
-    return size != 0;
+    return regions_.has(memory);
+  }
+  void deallocate(void* memory) {
+    const std::scoped_lock lock(mutex_);
+    used_ -= static_cast<std::int64_t>(regions_.remove(memory));
   }
   std::int64_t free() {
     const std::scoped_lock lock(mutex_);
@@ -182,9 +191,121 @@ class Access {
   const int device_;
 };
 
+// Work that has been asked for of a stream: done at once, or where it is late, when somebody waits
+// for it, and then no more than that.
+class Line {
+ public:
+  explicit Line(int device) : device_(device) {
+    const std::scoped_lock lock(mutex());
+    all().push_back(this);
+  }
+  ~Line() {
+    const std::scoped_lock lock(mutex());
+    std::erase(all(), this);
+  }
+  Line(const Line&) = delete;
+  Line& operator=(const Line&) = delete;
+
+  static void set_late(bool late) {
+    const std::scoped_lock lock(mutex());
+    for (const Line* const line : all())
+      PODIUM_CHECK(line->waiting_.empty(), "work is waiting while streams begin or cease to be late");
+    is_late() = late;
+    overtaken() = 0;
+  }
+  static std::int64_t times_overtaken() {
+    const std::scoped_lock lock(mutex());
+    return overtaken();
+  }
+
+  void add(const std::function<void()>& work) {
+    if (!add_if_late(work, false)) work();
+  }
+  // What follows waits until so much of another line has been done.
+  void add_wait(const std::shared_ptr<Line>& other, std::uint64_t end) {
+    if (other.get() != this) add_if_late([=] { other->reach(end); }, true);
+  }
+  // How much work there has been so far.
+  std::uint64_t end() const {
+    const std::scoped_lock lock(mutex());
+    return done_ + waiting_.size();
+  }
+  // Until so much has been done.
+  void reach(std::uint64_t end) {
+    const std::scoped_lock lock(mutex());
+    while (done_ < end) {
+      const std::function<void()> call = std::move(waiting_.front().call);
+      waiting_.pop_front();
+      ++done_;
+      call();
+    }
+  }
+  // All work that has been asked for so far, of all lines.
+  static std::uint64_t asked() {
+    const std::scoped_lock lock(mutex());
+    return count();
+  }
+  // Something leaves the device that was asked for when `asked` was.
+  static void leave_device(int device, std::uint64_t asked) {
+    const std::scoped_lock lock(mutex());
+    const bool overtakes = std::ranges::any_of(all(), [&](const Line* line) {
+      return line->device_ == device && std::ranges::any_of(line->waiting_, [&](const Work& work) {
+               return !work.is_wait && work.number < asked;
+             });
+    });
+    if (overtakes) ++overtaken();
+  }
+  // Before memory of the device is given back.
+  static void finish_all(int device) {
+    const std::scoped_lock lock(mutex());
+    for (Line* const line : std::vector(all()))
+      if (line->device_ == device) line->reach(line->end());
+  }
+
+ private:
+  struct Work {
+    std::function<void()> call;
+    bool is_wait;
+    std::uint64_t number;  // of all lines' work
+  };
+  // Takes the work if streams are late.
+  bool add_if_late(const std::function<void()>& call, bool is_wait) {
+    const std::scoped_lock lock(mutex());
+    if (is_late()) waiting_.push_back({call, is_wait, count()++});
+    return is_late();
+  }
+  // Of all lines: work of one may wait for another.
+  static std::recursive_mutex& mutex() {
+    static std::recursive_mutex all;
+    return all;
+  }
+  static std::vector<Line*>& all() {
+    static std::vector<Line*> lines;
+    return lines;
+  }
+  static bool& is_late() {
+    static bool late = false;
+    return late;
+  }
+  static std::uint64_t& count() {
+    static std::uint64_t works = 0;
+    return works;
+  }
+  static std::int64_t& overtaken() {
+    static std::int64_t times = 0;
+    return times;
+  }
+
+  const int device_;
+  std::deque<Work> waiting_;
+  std::uint64_t done_ = 0;
+};
+
 struct EmulatedStream {
+  explicit EmulatedStream(int number) : device(number), line(std::make_shared<Line>(number)) {}
   int device = 0;
   std::vector<std::function<void()>>* recorded = nullptr;
+  std::shared_ptr<Line> line;
 };
 EmulatedStream& stream_of(Stream stream) { return *static_cast<EmulatedStream*>(stream); }
 
@@ -193,10 +314,14 @@ class EmulatedRecording : public runtime::Recording {
   void play(Stream stream) override {
     enter("cudaGraphLaunch", stream_of(stream).device);
     PODIUM_CHECK(stream_of(stream).recorded == nullptr, "a recording is played while one is made");
-    const Access access(stream_of(stream).device);
-    for (const std::function<void()>& launch : launches) launch();
+    stream_of(stream).line->add([device = stream_of(stream).device, all = launches] {
+      const Access access(device);
+      for (const std::function<void()>& launch : *all) launch();
+    });
   }
-  std::vector<std::function<void()>> launches;
+  // It may be gone before they are made.
+  const std::shared_ptr<std::vector<std::function<void()>>> launches =
+      std::make_shared<std::vector<std::function<void()>>>();
 };
 
 class EmulatedEvent : public runtime::Event {
@@ -204,23 +329,44 @@ class EmulatedEvent : public runtime::Event {
   void set(Stream stream) override {
     enter("cudaEventRecord", stream_of(stream).device);
     recorded_ = stream_of(stream).recorded;
+    line_ = stream_of(stream).line;
+    end_ = line_->end();
   }
-  bool is_done() override { return true; }
-  void wait() override { enter("cudaEventSynchronize"); }
+  // A GPU would come there by itself.
+  bool is_done() override {
+    reach();
+    return true;
+  }
+  void wait() override {
+    enter("cudaEventSynchronize");
+    reach();
+  }
   // A stream that waits for one that is being recorded is recorded, too.
   void hold(Stream stream) override {
     enter("cudaStreamWaitEvent", stream_of(stream).device);
-    if (recorded_ != nullptr) stream_of(stream).recorded = recorded_;
+    if (recorded_ != nullptr) {
+      stream_of(stream).recorded = recorded_;
+    } else if (line_ != nullptr) {
+      stream_of(stream).line->add_wait(line_, end_);
+    }
   }
 
  private:
+  void reach() const {
+    if (line_ != nullptr) line_->reach(end_);
+  }
   std::vector<std::function<void()>>* recorded_ = nullptr;
+  std::shared_ptr<Line> line_;
+  std::uint64_t end_ = 0;
 };
 
-// All is done at once, so marks are times.
+// All has been done, so marks are times.
 class EmulatedMarks : public runtime::Marks {
  public:
-  void add(Stream /*stream*/) override { times_.push_back(Clock::now()); }
+  void add(Stream stream) override {
+    stream_of(stream).line->reach(stream_of(stream).line->end());
+    times_.push_back(Clock::now());
+  }
   double seconds_between(std::size_t first, std::size_t second) override {
     return std::chrono::duration<double>(times_[second] - times_[first]).count();
   }
@@ -242,8 +388,10 @@ void submit_work(Stream stream, std::function<void()> work) {
     recorded->push_back(std::move(work));
     return;
   }
-  const Access access(device);
-  work();
+  stream_of(stream).line->add([device, work = std::move(work)] {
+    const Access access(device);
+    work();
+  });
 }
 }  // namespace
 
@@ -281,9 +429,13 @@ std::int64_t free_memory() { return memory_of(t_device).free(); }
 
 Stream make_stream() {
   enter("cudaStreamCreate");
-  return new EmulatedStream{.device = t_device};
+  return new EmulatedStream(t_device);
 }
-void destroy_stream(Stream stream) { delete static_cast<EmulatedStream*>(stream); }
+void destroy_stream(Stream stream) {
+  EmulatedStream* const own = &stream_of(stream);
+  own->line->reach(own->line->end());
+  delete own;
+}
 
 void* allocate(std::int64_t bytes) {
   enter("cudaMalloc");
@@ -296,16 +448,23 @@ void* allocate_scratch(std::int64_t bytes) {
   return memory;
 }
 void deallocate(void* memory) noexcept {
-  for (int device = 0; device < kMostDevices; ++device)
-    if (memory_of(device).deallocate(memory)) return;
+  for (int device = 0; device < kMostDevices; ++device) {
+    if (!memory_of(device).has(memory)) continue;
+    Line::finish_all(device);
+    memory_of(device).deallocate(memory);
+  }
 }
 
 namespace {
-void move(Stream stream, const char* call, void* to, const void* from, std::int64_t bytes) {
+void enter_copy(const char* call, Stream stream) {
   enter(call, stream_of(stream).device);
   PODIUM_CHECK(stream_of(stream).recorded == nullptr, "copies are not recorded");
-  const Access access(stream_of(stream).device);
-  std::memcpy(to, from, static_cast<std::size_t>(bytes));
+}
+std::function<void()> move(int device, void* to, const void* from, std::int64_t bytes) {
+  return [=] {
+    const Access access(device);
+    std::memcpy(to, from, static_cast<std::size_t>(bytes));
+  };
 }
 
 // A copy that came too late (SeededFault::kPeerCopyLate).
@@ -316,19 +475,30 @@ std::function<void()>& late_copy() {
 }  // namespace
 
 void upload(Stream stream, void* to, const void* from, std::int64_t bytes) {
-  move(stream, "cudaMemcpyAsync to the device", to, from, bytes);
+  enter_copy("cudaMemcpyAsync to the device", stream);
+  const auto* const first = static_cast<const std::byte*>(from);
+  stream_of(stream).line->add(
+      [to, device = stream_of(stream).device, values = std::vector(first, first + bytes)] {
+        const Access access(device);
+        std::memcpy(to, values.data(), values.size());
+      });
 }
 void download(Stream stream, void* to, const void* from, std::int64_t bytes) {
-  move(stream, "cudaMemcpyAsync to the host", to, from, bytes);
+  enter_copy("cudaMemcpyAsync to the host", stream);
+  Line& line = *stream_of(stream).line;
+  line.reach(line.end());
+  Line::leave_device(stream_of(stream).device, Line::asked());
+  move(stream_of(stream).device, to, from, bytes)();
 }
 void copy(Stream stream, void* to, const void* from, std::int64_t bytes) {
-  move(stream, "cudaMemcpyAsync on the device", to, from, bytes);
+  enter_copy("cudaMemcpyAsync on the device", stream);
+  stream_of(stream).line->add(move(stream_of(stream).device, to, from, bytes));
 }
 void copy_between(Stream stream, void* to, int to_device, const void* from, int from_device,
                   std::int64_t bytes) {
-  enter("cudaMemcpyPeerAsync", stream_of(stream).device);
-  PODIUM_CHECK(stream_of(stream).recorded == nullptr, "copies are not recorded");
-  const auto make = [=] {
+  enter_copy("cudaMemcpyPeerAsync", stream);
+  const auto make = [=, asked = Line::asked()] {
+    Line::leave_device(from_device, asked);
     const Access there(to_device), here(from_device);
     std::memcpy(to, from, static_cast<std::size_t>(bytes));
   };
@@ -337,7 +507,7 @@ void copy_between(Stream stream, void* to, int to_device, const void* from, int 
     late_copy() = make;
   } else {
     late_copy() = nullptr;
-    make();
+    stream_of(stream).line->add(make);
   }
 }
 void connect(int device, int other) {
@@ -346,12 +516,13 @@ void connect(int device, int other) {
 void synchronise(Stream stream) {
   enter("cudaStreamSynchronize", stream_of(stream).device);
   PODIUM_CHECK(stream_of(stream).recorded == nullptr, "a recording cannot wait");
+  stream_of(stream).line->reach(stream_of(stream).line->end());
 }
 
-// All is done at once, so each place has been passed.
 void follow(Stream stream, Stream other) {
   enter("cudaStreamWaitEvent", stream_of(other).device);
   t_device = stream_of(stream).device;
+  stream_of(stream).line->add_wait(stream_of(other).line, stream_of(other).line->end());
 }
 void* native(Stream stream) { return stream; }
 std::unique_ptr<Event> make_event() { return std::make_unique<EmulatedEvent>(); }
@@ -359,7 +530,7 @@ std::unique_ptr<Event> make_event() { return std::make_unique<EmulatedEvent>(); 
 std::unique_ptr<Recording> record(Stream stream, const std::function<void()>& launches) {
   enter("cudaStreamBeginCapture", stream_of(stream).device);
   auto recording = std::make_unique<EmulatedRecording>();
-  stream_of(stream).recorded = &recording->launches;
+  stream_of(stream).recorded = recording->launches.get();
   try {
     launches();
   } catch (...) {
@@ -385,6 +556,8 @@ void set_devices(int count) {
 }
 void set_capability(int major, int minor) { g_major = major, g_minor = minor; }
 void set_code_version(int version) { g_code_version = version; }
+void set_late(bool late) { Line::set_late(late); }
+std::int64_t overtaken() { return Line::times_overtaken(); }
 
 }  // namespace runtime
 

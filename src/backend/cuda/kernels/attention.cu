@@ -287,62 +287,49 @@ __global__ void __launch_bounds__(kThreads, kGradBlocks)
 __global__ void __launch_bounds__(kThreads, kBlocks)
     attention_grad_keys_kernel(AttentionShape s, AttentionGrad g, ConstFloats statistics) {
   auto& shared = simt::shared<KeyShared>();
-  const Place place = place_of(s, s.groups, g.lengths);
-  const std::int64_t key_at = s.key(place.sequence, place.head) + place.first * s.key_row();
-  const int keys = within_tile(place.first, s.keys),
-            seen = s.causal || place.keys > place.first + keys
-                       ? keys
-                       : static_cast<int>(place.keys - place.first);  // the others have no gradient
-  const Rows k = rows_at(g.k, key_at, s.key_row(), keys),
-             v = rows_at(g.v, key_at, s.key_row(), keys);
+  const BlockKeys keys(s, place_of(s, s.groups, g.lengths));
+  const std::int64_t first_feature = keys.place.first_feature;
+  const Rows k = keys.of(g.k), v = keys.of(g.v);
   Sums sums, dots, dk, dv;
   clear(dk), clear(dv);
-#pragma unroll 1
-  for (std::int64_t head = place.head * s.heads_of_group();
-       seen > 0 && head < (place.head + 1) * s.heads_of_group(); ++head)
-#pragma unroll 1
-    for (std::int64_t first = s.causal ? place.first : 0; first < s.tokens; first += kSide) {
-      const int count = within_tile(first, s.tokens);
-      const std::int64_t at = s.query(place.sequence, head) + first * s.query_row();
-      const Rows q = rows_at(g.q, at, s.query_row(), count),
-                 dy = rows_at(g.dy, at, s.query_row(), count);
-      multiply(shared, s.features, q, k, sums);
-      multiply(shared, s.features, dy, v, dots);
+  keys.for_each_tile([&](const QueryTile& queries) {
+    const int count = queries.count;
+    const Rows q = queries.of(g.q), dy = queries.of(g.dy);
+    multiply(shared, s.features, q, k, sums);
+    multiply(shared, s.features, dy, v, dots);
 #pragma unroll
-      for (int i = 0; i < kShare; ++i) {
-        const int row = own_row() + i * kLanes;
-        if (row >= count) continue;
-        const float* const own = statistics.of(blockIdx.z) +
-                                 3 * ((place.sequence * s.heads + head) * s.tokens + first + row);
-        const Softmax one{{own[0]}, {own[1]}};
+    for (int i = 0; i < kShare; ++i) {
+      const int row = own_row() + i * kLanes;
+      if (row >= count) continue;
+      const float* const own = statistics.of(blockIdx.z) + queries.statistics_at() + 3 * row;
+      const Softmax one{{own[0]}, {own[1]}};
 #pragma unroll
-        for (int j = 0; j < kShare; ++j) {
-          const int column = own_column() + j * kLanes;
-          const float weight = one.weight(s, 0, sums[i][j]);
-          shared.weights[row][column] = weight;
-          shared.gradients[row][column] = (weight * (dots[i][j] - own[2])) * s.scale;
-        }
+      for (int j = 0; j < kShare; ++j) {
+        const int column = own_column() + j * kLanes;
+        const float weight = one.weight(s, 0, sums[i][j]);
+        shared.weights[row][column] = weight;
+        shared.gradients[row][column] = (weight * (dots[i][j] - own[2])) * s.scale;
       }
-      const auto is_there = [&](int i, int t) {
-        const int key = own_row() + i * kLanes;
-        return key < seen && (!s.causal || first + t >= place.first + key);
-      };
-      __syncthreads();
-      load_rows<kSide>(shared.terms, q, place.first_feature, s.features);
-      __syncthreads();
-      add_products(
-          shared.terms, count,
-          [&](int i, int t) { return shared.gradients[t][own_row() + i * kLanes]; }, is_there, dk);
-      __syncthreads();
-      load_rows<kSide>(shared.terms, dy, place.first_feature, s.features);
-      __syncthreads();
-      add_products(
-          shared.terms, count,
-          [&](int i, int t) { return shared.weights[t][own_row() + i * kLanes]; }, is_there, dv);
     }
-  const auto at = [&](int row) { return key_at + row * s.key_row(); };
-  write_rows(dk, s.features, place.first_feature, keys, g.dk, at);
-  write_rows(dv, s.features, place.first_feature, keys, g.dv, at);
+    const auto is_there = [&](int i, int t) {
+      return keys.sees(queries.first + t, own_row() + i * kLanes);
+    };
+    __syncthreads();
+    load_rows<kSide>(shared.terms, q, first_feature, s.features);
+    __syncthreads();
+    add_products(
+        shared.terms, count,
+        [&](int i, int t) { return shared.gradients[t][own_row() + i * kLanes]; }, is_there, dk);
+    __syncthreads();
+    load_rows<kSide>(shared.terms, dy, first_feature, s.features);
+    __syncthreads();
+    add_products(
+        shared.terms, count,
+        [&](int i, int t) { return shared.weights[t][own_row() + i * kLanes]; }, is_there, dv);
+  });
+  const auto at = [&](int row) { return keys.row_at(row); };
+  write_rows(dk, s.features, first_feature, keys.count, g.dk, at);
+  write_rows(dv, s.features, first_feature, keys.count, g.dv, at);
 }
 
 }  // namespace

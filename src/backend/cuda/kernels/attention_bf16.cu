@@ -344,58 +344,47 @@ __global__ void __launch_bounds__(kThreads, 2)
 __global__ void __launch_bounds__(kThreads, 2)
     attention_bf16_grad_keys_kernel(AttentionShape s, AttentionGrad g, ConstFloats statistics) {
   auto& shared = simt::shared<KeyShared>();
-  const Place place = place_of(s, s.groups, g.lengths);
-  const std::int64_t key_at = s.key(place.sequence, place.head) + place.first * s.key_row();
-  const int keys = within_tile(place.first, s.keys),
-            seen = s.causal || place.keys > place.first + keys
-                       ? keys
-                       : static_cast<int>(place.keys - place.first);  // the others have no gradient
-  const OwnRows own{shared.own, rows_at(g.k, key_at, s.key_row(), keys), s.features},
-      own_v{shared.own_v, rows_at(g.v, key_at, s.key_row(), keys), s.features};
+  const BlockKeys keys(s, place_of(s, s.groups, g.lengths));
+  const Place& place = keys.place;
+  const OwnRows own{shared.own, keys.of(g.k), s.features},
+      own_v{shared.own_v, keys.of(g.v), s.features};
   own.load();
   own_v.load();
   Products::Sums scores, dots;
   Sums::Sums dk, dv;
   Sums::clear(dk), Sums::clear(dv);
-#pragma unroll 1
-  for (std::int64_t head = place.head * s.heads_of_group();
-       seen > 0 && head < (place.head + 1) * s.heads_of_group(); ++head)
-#pragma unroll 1
-    for (std::int64_t first = s.causal ? place.first : 0; first < s.tokens; first += kSide) {
-      const int count = within_tile(first, s.tokens);
-      const std::int64_t query_at = s.query(place.sequence, head) + first * s.query_row();
-      const Rows q = rows_at(g.q, query_at, s.query_row(), count),
-                 dy = rows_at(g.dy, query_at, s.query_row(), count);
-      multiply(own, shared.others, q, scores);
-      for (int i = static_cast<int>(threadIdx.x); i < count * 3; i += kThreads)
-        shared.statistics[i / 3][i % 3] = statistics.of(
-            blockIdx.z)[3 * ((place.sequence * s.heads + head) * s.tokens + first) + i];
-      multiply(own_v, shared.others, dy, dots);  // behind its barriers the statistics are there
-      for_each_two_sums(scores, dots, [&](float& score, float& dot, const Spot& at) {
-        const bool sees = at.row < seen && at.column < count &&
-                          (!s.causal || first + at.column >= place.first + at.row);
-        const float* const own_statistics = shared.statistics[at.column];
-        const Softmax one{{own_statistics[0]}, {own_statistics[1]}};
-        const float weight = sees ? one.weight(s, 0, score) : 0.0f;
-        score = sees ? (weight * (dot - own_statistics[2])) * s.scale : 0.0f;
-        dot = weight;
-      });
-      put_weights(shared.scores, scores, AsItIs());
-      put_weights(shared.weights, dots, AsItIs());
-      load_terms(shared.scores, q, place.first_feature, s.features);
-      load_terms(shared.weights, dy, place.first_feature, s.features);
-      __syncthreads();
-      // From the run that has the first query that sees the warp's keys, if one sees their run.
-      const std::int64_t own_key = place.first + Products::first_row();
-      const auto has = [&](int run) {
-        return s.causal ? first + run + kTerms > own_key : own_key / kTerms * kTerms < place.keys;
-      };
-      add_sums(shared.scores, has, dk);
-      add_sums(shared.weights, has, dv);
-    }
-  const auto begins = [&](int row) { return key_at + row * s.key_row(); };
-  write_rows(dk, place, s.features, keys, g.dk, begins);
-  write_rows(dv, place, s.features, keys, g.dv, begins);
+  keys.for_each_tile([&](const QueryTile& queries) {
+    const int count = queries.count;
+    const std::int64_t first = queries.first;
+    const Rows q = queries.of(g.q), dy = queries.of(g.dy);
+    multiply(own, shared.others, q, scores);
+    for (int i = static_cast<int>(threadIdx.x); i < count * 3; i += kThreads)
+      shared.statistics[i / 3][i % 3] = statistics.of(blockIdx.z)[queries.statistics_at() + i];
+    multiply(own_v, shared.others, dy, dots);  // behind its barriers the statistics are there
+    for_each_two_sums(scores, dots, [&](float& score, float& dot, const Spot& at) {
+      const bool sees = at.column < count && keys.sees(first + at.column, at.row);
+      const float* const own_statistics = shared.statistics[at.column];
+      const Softmax one{{own_statistics[0]}, {own_statistics[1]}};
+      const float weight = sees ? one.weight(s, 0, score) : 0.0f;
+      score = sees ? (weight * (dot - own_statistics[2])) * s.scale : 0.0f;
+      dot = weight;
+    });
+    put_weights(shared.scores, scores, AsItIs());
+    put_weights(shared.weights, dots, AsItIs());
+    load_terms(shared.scores, q, place.first_feature, s.features);
+    load_terms(shared.weights, dy, place.first_feature, s.features);
+    __syncthreads();
+    // From the run that has the first query that sees the warp's keys, if one sees their run.
+    const std::int64_t own_key = place.first + Products::first_row();
+    const auto has = [&](int run) {
+      return s.causal ? first + run + kTerms > own_key : own_key / kTerms * kTerms < place.keys;
+    };
+    add_sums(shared.scores, has, dk);
+    add_sums(shared.weights, has, dv);
+  });
+  const auto begins = [&](int row) { return keys.row_at(row); };
+  write_rows(dk, place, s.features, keys.count, g.dk, begins);
+  write_rows(dv, place, s.features, keys.count, g.dv, begins);
 }
 
 }  // namespace

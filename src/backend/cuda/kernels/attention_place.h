@@ -70,6 +70,54 @@ struct BlockQueries {
   }
 };
 
+// A tile of queries of one head.
+struct QueryTile {
+  const AttentionShape& s;
+  std::int64_t sequence, head, first;
+  int count;
+
+  __device__ Rows of(const Source& x) const {
+    return rows_at(x, s.query(sequence, head) + first * s.query_row(), s.query_row(), count);
+  }
+  // Three numbers of each query, those of neighbours side by side: of the first one.
+  __device__ std::int64_t statistics_at() const {
+    return 3 * ((sequence * s.heads + head) * s.tokens + first);
+  }
+};
+
+// The keys of a block, and the queries that may see one of them: of all heads of their group.
+struct BlockKeys {
+  const AttentionShape& s;
+  Place place;
+  int count;
+  int seen;  // of the count; the others have no gradient
+
+  __device__ BlockKeys(const AttentionShape& shape, const Place& at)
+      : s(shape),
+        place(at),
+        count(within_tile(at.first, shape.keys)),
+        seen(shape.causal || at.keys > at.first + count ? count
+                                                        : static_cast<int>(at.keys - at.first)) {}
+  __device__ std::int64_t row_at(int row) const {
+    return s.key(place.sequence, place.head) + (place.first + row) * s.key_row();
+  }
+  __device__ Rows of(const Source& x) const { return rows_at(x, row_at(0), s.key_row(), count); }
+  // Whether the query of this number sees the key of a row of the tile.
+  __device__ bool sees(std::int64_t query, int row) const {
+    return row < seen && (!s.causal || query >= place.first + row);
+  }
+  template <typename F>
+  __device__ void for_each_tile(const F& f) const {
+    if (seen <= 0) return;
+#pragma unroll 1
+    for (std::int64_t head = place.head * s.heads_of_group();
+         head < (place.head + 1) * s.heads_of_group(); ++head)
+#pragma unroll 1
+      for (std::int64_t first = s.causal ? place.first : 0; first < s.tokens; first += kSide)
+        f(QueryTile{s, place.sequence, head, first, within_tile(first, s.tokens)});
+  }
+};
+
 inline simt::Grid attention_grid(const Launch& launch, const AttentionShape& s, std::int64_t rows,
                                  std::int64_t heads, unsigned threads, std::size_t shared_bytes) {
   return {.blocks = {static_cast<unsigned>(s.sequences * heads),

@@ -46,19 +46,24 @@ Step joined(std::vector<Step> steps, const Kernel& kernel) {
   return all;
 }
 
-// Those of one kind wait until a step depends on one of them, or there are no more steps.
+// Those of one kind wait until a step depends on one of them, or there are no more of this kind.
 template <typename Part, typename Kernel>
 std::vector<Step> join(std::vector<Step> steps, const Kernel& kernel) {
   std::vector<Step> result, waiting;
+  const auto is_one = [](const Step& step) {
+    return std::holds_alternative<Bind<Part>>(step.part);
+  };
+  auto left = std::ranges::count_if(steps, is_one);
   const auto flush = [&] {
     if (!waiting.empty()) result.push_back(joined<Part>(std::exchange(waiting, {}), kernel));
   };
   for (Step& step : steps) {
     if (std::ranges::any_of(waiting, [&](const Step& earlier) { return depends(step, earlier); }))
       flush();
-    (std::holds_alternative<Bind<Part>>(step.part) ? waiting : result).push_back(std::move(step));
+    const bool waits = is_one(step);
+    (waits ? waiting : result).push_back(std::move(step));
+    if (waits && --left == 0) flush();
   }
-  flush();
   return result;
 }
 
