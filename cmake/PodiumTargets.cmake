@@ -65,7 +65,7 @@ function(podium_program)
 endfunction()
 
 function(podium_test)
-  cmake_parse_arguments(A "COMPUTES;RANKS" "NAME;TIMEOUT" "SOURCES;DEPS;LINKS;LABELS" ${ARGN})
+  cmake_parse_arguments(A "COMPUTES;RANKS" "NAME;TIMEOUT;ENVIRONMENT" "SOURCES;DEPS;LINKS;LABELS" ${ARGN})
   if(NOT PODIUM_TESTS)
     return()
   endif()
@@ -89,12 +89,15 @@ function(podium_test)
     endif()
     add_dependencies(quick_tests ${A_NAME})
   endif()
-  set(in_turn)
+  set(properties)
+  if(A_ENVIRONMENT)
+    set(properties ENVIRONMENT ${A_ENVIRONMENT})
+  endif()
   if(A_RANKS)
-    set(in_turn RESOURCE_LOCK ranks PROCESSORS 2 COST 1000)  # the longest row of tests begins first
+    list(APPEND properties RESOURCE_LOCK ranks PROCESSORS 2 COST 1000)  # the longest row of tests begins first
   endif()
   gtest_discover_tests(${A_NAME} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} DISCOVERY_TIMEOUT 60
-    PROPERTIES TIMEOUT ${A_TIMEOUT} LABELS "${A_LABELS}" ${in_turn})
+    PROPERTIES TIMEOUT ${A_TIMEOUT} LABELS "${A_LABELS}" ${properties})
 endfunction()
 
 function(podium_fuzz)

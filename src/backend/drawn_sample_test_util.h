@@ -383,6 +383,13 @@ inline OpSample draw_sample(const OpDef& op, Draw& draw) {
               {{DType::kI32, tokens},
                f32(gradient ? Shape{tokens.elements(), columns} : Shape{rows, columns})}};
     }
+    case OpKind::kCacheRow: {  // positions and origins are below 10
+      const std::int64_t sequences = draw.in(10, 20), features = draw.in(1, 70);
+      const TensorType numbers{DType::kI32, Shape{sequences}};
+      return {{},
+              {numbers, numbers, f32(Shape{sequences, features}),
+               f32(Shape{sequences * draw.in(10, 40), features})}};
+    }
     case OpKind::kLayerNorm:
     case OpKind::kLayerNormGrad: {
       const TensorType x = f32(Shape{draw.one_in(5) ? draw.in(200, 600) : draw.images(),
@@ -396,11 +403,14 @@ inline OpSample draw_sample(const OpDef& op, Draw& draw) {
       return sample;
     }
     case OpKind::kRotary: {
-      const RotaryAttributes a{.tokens = draw.in(1, 40),
-                               .features = 2 * draw.in(1, 40),
-                               .base = draw.of({10000.0f, 500000.0f}),
-                               .inverse = draw.one_in(2)};
-      return {a, {f32(Shape{a.tokens * draw.in(1, 3), a.features * draw.in(1, 4)})}};
+      RotaryAttributes a{.tokens = draw.in(1, 40),
+                         .features = 2 * draw.in(1, 40),
+                         .base = draw.of({10000.0f, 500000.0f}),
+                         .inverse = draw.one_in(2)};
+      const Shape x{a.tokens * draw.in(1, 3), a.features * draw.in(1, 4)};
+      if (!draw.one_in(3)) return {a, {f32(x)}};
+      a.tokens = x[1] + draw.in(0, 9);  // positions are below the columns
+      return {a, {f32(x), {DType::kI32, Shape{x[0]}}}};
     }
     case OpKind::kLstm:
     case OpKind::kLstmGrad:

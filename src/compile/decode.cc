@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "ops/ops.h"
-#include "ops/sequences/decode.h"
 
 namespace podium {
 namespace {
@@ -95,7 +94,7 @@ class Rewriter {
     }
     if (node.op == &rotary_op) {
       inputs.push_back(positions_);
-      return add(rotary_at_op, node.attributes);
+      return add(rotary_op, node.attributes);
     }
     if (!works_on_rows(node, rows)) return false;
     return add(*node.op, node.attributes);
@@ -169,21 +168,25 @@ class Rewriter {
       return true;
     }
     if (!a.causal || kinds[1] != Kind::kRow || kinds[2] != Kind::kRow) return false;
-    inputs.push_back(made_.at(node.inputs[1]).value);
-    inputs.push_back(made_.at(node.inputs[2]).value);
+    const std::size_t number = names_.size() / 2;
+    Value seen;
     for (const std::size_t operand : {1u, 2u}) {
-      names_.push_back(cat("cache/", names_.size() / 2, operand == 1 ? "/keys" : "/values"));
-      cached_.push_back(node.inputs[operand]);
-      inputs.push_back(
-          to_.input(names_.back(), from_.type(node.inputs[operand]), InputRole::kState));
+      const Value row = node.inputs[operand];
+      names_.push_back(cat("cache/", number, operand == 1 ? "/keys" : "/values"));
+      cached_.push_back(row);
+      const Value kept = to_.input(names_.back(), from_.type(row), InputRole::kState);
+      const std::vector<Value> made =
+          to_.add(cache_row_op, {}, {positions_, origins_, made_.at(row).value, kept}, node.name);
+      inputs.push_back(made[0]);
+      seen = made[1];
+      to_.output(kNextCache + names_.back(), made[0]);
     }
-    inputs.push_back(positions_);
-    inputs.push_back(origins_);
-    const std::vector<Value> made = to_.add(
-        node.op == &attention_op ? attend_cached_op : attend_cached_bf16_op, a, inputs, node.name);
-    made_[old] = {made[0], Kind::kRow};
-    to_.output(kNextCache + names_[names_.size() - 2], made[1]);
-    to_.output(kNextCache + names_.back(), made[2]);
+    inputs.push_back(seen);
+    // Of a single query: it sees the keys up to its own position.
+    a.keys = a.tokens;
+    a.tokens = 1;
+    a.causal = false;
+    made_[old] = {to_.add1(*node.op, a, std::move(inputs), node.name), Kind::kRow};
     return true;
   }
 

@@ -36,6 +36,9 @@ TEST(Decoding, makes_a_program_of_one_row_with_the_keys_and_values_of_those_befo
   EXPECT_EQ(decoding->window.shape(decoding->window.output("cache/0/keys")),
             (Shape{kContext, kWidth}));
   EXPECT_EQ(decoding->token.shape(decoding->token.output("logits")), (Shape{1, 10}));
+  // Every device has kernels for it.
+  for (const Node& node : decoding->token.nodes())
+    EXPECT_TRUE(node.op == nullptr || node.op->kind != kOwnOperation) << node.op->name;
   EXPECT_EQ(decoding->token.shape(decoding->token.output("next/cache/0/values")),
             (Shape{kContext, kWidth}));
 }

@@ -73,6 +73,7 @@
   X(AttentionBf16, attention_bf16)                              \
   X(AttentionBf16Grad, attention_bf16_grad)                     \
   X(Rotary, rotary)                                             \
+  X(CacheRow, cache_row)                                        \
   X(Lstm, lstm)                                                 \
   X(LstmGrad, lstm_grad)                                        \
   X(Gru, gru)                                                   \

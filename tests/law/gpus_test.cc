@@ -98,7 +98,7 @@ TEST_F(Gpus, replicas_of_a_worker_are_one_program) {
 }
 
 // Each GPU does its work as late as it may: what does not wait for what it reads, or writes what
-// others still read, would be seen. Parts of the sums leave a GPU before it has computed all others.
+// others still read, would be seen. Sums leave a GPU before it has computed all others.
 TEST_F(Gpus, exchange_sums_while_they_compute_the_rest) {
   set_cuda_late(true);
   for (const std::int64_t replicas : {3, 8}) {

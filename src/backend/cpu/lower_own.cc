@@ -61,6 +61,11 @@ class Call {
 
 }  // namespace
 
+// Its reference copies whole rows, and where they stay nothing but one.
+void lower_cache_row(Lowering& l, const Node& node, std::int32_t index) {
+  lower_own_operation(l, node, index);
+}
+
 void lower_own_operation(Lowering& l, const Node& node, std::int32_t index) {
   const auto call = std::make_shared<Call>(l, node, index);
   l.emit({.reads = call->reads(),

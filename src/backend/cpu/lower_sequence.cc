@@ -120,11 +120,16 @@ void lower_rotary(Lowering& l, const Node& node, std::int32_t index) {
   const std::vector<float> angles = rotary_table(a);
   const Slot table = l.data(std::as_bytes(std::span(angles))), x = l.plain(node.inputs[0]),
              y = l.define_plain({index, 0});
+  std::vector<Slot> reads = {table, x};
+  const bool has_positions = node.inputs.size() > 1;
+  if (has_positions) reads.push_back(l.plain(node.inputs[1]));
+  const Slot positions = reads.back();
   l.emit({.parts = rotary_parts(shape),
-          .reads = {table, x},
+          .reads = std::move(reads),
           .writes = {y},
           .run = [=](const Memory& m, int part, int) {
-            cpu::rotary(shape, m.f32(table), m.f32(x), m.f32(y), part);
+            cpu::rotary(shape, m.f32(table), m.f32(x), has_positions ? m.i32(positions) : nullptr,
+                        m.f32(y), part);
           }});
 }
 

@@ -1,9 +1,9 @@
 // The GPUs of a process, and memory that several of them have.
 //
 // A buffer is one vector of bytes for its users. Where a process has several cards, each that uses
-// the buffer has a copy of the parts that it uses, and it is known which cards have the newest value
-// of each byte. A card that reads bytes which another one has written gets them first, from card to
-// card. Nothing is added on the way, so no result depends on it.
+// the buffer has a copy of the parts that it uses, and it is known which cards have the newest
+// value of each byte. A card that reads bytes which another one has written gets them first, from
+// card to card. Nothing is added on the way, so no result depends on it.
 #pragma once
 
 #include <cstddef>

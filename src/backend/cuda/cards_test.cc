@@ -103,8 +103,14 @@ class Mirrored {
 };
 
 TEST_F(CardsTest, any_calls_by_any_workers_leave_the_values_of_one_memory) {
-  for (const auto& [gpus, late] : {std::pair{1, false}, {2, false}, {3, false}, {8, false},
-                                   {1, true}, {2, true}, {3, true}, {8, true}}) {
+  for (const auto& [gpus, late] : {std::pair{1, false},
+                                   {2, false},
+                                   {3, false},
+                                   {8, false},
+                                   {1, true},
+                                   {2, true},
+                                   {3, true},
+                                   {8, true}}) {
     set_cuda_late(late);
     for (const int workers : {1, gpus, gpus + 1}) {
       const std::unique_ptr<Device> device = device_of(gpus, workers);

@@ -189,9 +189,8 @@ void CudaWorkerReplicas::run(const std::function<void(std::size_t)>& reached) {
     queue_.settle();
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       if (has_moved) parts_[i].launches.forget();
-      parts_[i].launches.run(queue_, replicas_.is_recordable(), [this, i](BranchStreams*) {
-        replicas_.launch(i, arena_.data());
-      });
+      parts_[i].launches.run(queue_, replicas_.is_recordable(),
+                             [this, i](BranchStreams*) { replicas_.launch(i, arena_.data()); });
       parts_[i].end->set(queue_.stream);
     }
   }

@@ -1,5 +1,5 @@
-// All replicas of a worker in the same launches, which are recorded once: those up to each milestone
-// for themselves.
+// All replicas of a worker in the same launches, which are recorded once: those up to each
+// milestone for themselves.
 #pragma once
 
 #include <cstddef>

@@ -30,6 +30,18 @@ HloValue rows_of(const EmitContext& c) {
   return c.b.reshape(rows, Shape{tokens.shape.elements(), 1});
 }
 
+// Rows of a table, i32 [N, 1].
+HloValue gathered(Builder& b, const HloValue& table, const HloValue& rows) {
+  const Shape shape{rows.shape[0], table.shape[1]};
+  return b.make("f32", shape,
+                cat("\"stablehlo.gather\"(", table.name, ", ", rows.name,
+                    ") <{dimension_numbers = #stablehlo.gather<offset_dims = [1], "
+                    "collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, "
+                    "slice_sizes = array<i64: 1, ",
+                    table.shape[1], ">, indices_are_sorted = false}> : (", table.type(), ", ",
+                    rows.type(), ") -> ", type_text("f32", shape)));
+}
+
 // --- layer norm
 
 struct Normalised {
@@ -139,15 +151,20 @@ HloValue over_queries(Builder& b, const Heads& h, const HloValue& pairs, const H
 }  // namespace
 
 std::vector<HloValue> emit_embedding(const EmitContext& c) {
-  const HloValue rows = rows_of(c);
-  const HloValue& table = c.in[1];
-  return {c.b.make("f32", c.out(),
-                   cat("\"stablehlo.gather\"(", table.name, ", ", rows.name,
-                       ") <{dimension_numbers = #stablehlo.gather<offset_dims = [1], "
-                       "collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, "
-                       "slice_sizes = array<i64: 1, ",
-                       table.shape[1], ">, indices_are_sorted = false}> : (", table.type(), ", ",
-                       rows.type(), ") -> ", type_text("f32", c.out())))};
+  return {gathered(c.b, c.in[1], rows_of(c))};
+}
+
+std::vector<HloValue> emit_cache_row(const EmitContext& c) {
+  Builder& b = c.b;
+  const HloValue &positions = c.in[0], &origins = c.in[1], &row = c.in[2], &kept = c.in[3];
+  const std::int64_t sequences = positions.shape[0], features = row.shape[1];
+  const Shape all{sequences, kept.shape[0] / sequences, features};
+  const HloValue old = gathered(b, b.reshape(kept, Shape{sequences, all[1] * features}),
+                                b.reshape(origins, Shape{sequences, 1}));
+  const HloValue is_new =
+      b.compare("EQ", b.iota("i32", all, 1), b.broadcast(positions, all, Axes{0}));
+  const HloValue next = b.select(is_new, b.broadcast(row, all, Axes{0, 2}), b.reshape(old, all));
+  return {b.reshape(next, kept.shape), b.add(positions, b.integer("i32", 1, positions.shape))};
 }
 
 std::vector<HloValue> emit_embedding_grad(const EmitContext& c) {
@@ -190,11 +207,15 @@ std::vector<HloValue> emit_layer_norm_grad(const EmitContext& c) {
 std::vector<HloValue> emit_rotary(const EmitContext& c) {
   Builder& b = c.b;
   const auto& a = c.as<RotaryAttributes>();
-  const std::int64_t half = a.features / 2, sequences = c.out()[0] / a.tokens,
-                     heads = c.out()[1] / a.features;
-  const Shape pairs{sequences, a.tokens, heads, half};
-  const HloValue table = b.floats(rotary_table(a), Shape{a.tokens, a.features}),
-                 x = b.reshape(c.in[0], Shape{sequences, a.tokens, heads, a.features});
+  // With positions, all rows are one sequence that has angles of its own.
+  const bool has_positions = c.in.size() > 1;
+  const std::int64_t half = a.features / 2, tokens = has_positions ? c.out()[0] : a.tokens,
+                     sequences = c.out()[0] / tokens, heads = c.out()[1] / a.features;
+  const Shape pairs{sequences, tokens, heads, half};
+  const HloValue all = b.floats(rotary_table(a), Shape{a.tokens, a.features}),
+                 table =
+                     has_positions ? gathered(b, all, b.reshape(c.in[1], Shape{tokens, 1})) : all,
+                 x = b.reshape(c.in[0], Shape{sequences, tokens, heads, a.features});
   const auto angles = [&](std::int64_t first) {
     return b.broadcast(b.slice(table, 1, first, half), pairs, Axes{1, 3});
   };

@@ -17,7 +17,6 @@
 #include "ops/ops.h"
 #include "ops/reference_sums.h"
 #include "ops/sequences/attention_weights.h"
-#include "ops/sequences/decode.h"
 
 namespace podium {
 namespace {
@@ -218,83 +217,6 @@ Cost cost_grad(const Attributes& attributes, std::span<const TensorType> in,
 }
 std::vector<OpSample> samples_grad() { return make_samples(true); }
 
-// --- one token, whose predecessors' keys and values are kept ---
-
-std::vector<TensorType> infer_cached(const InferContext& context) {
-  const auto& a = context.as<AttentionAttributes>();
-  const std::span<const TensorType> in = context.inputs;
-  const Shape query = in[0].shape, key = in[1].shape;
-  context.require(query.rank() == 2 && key.rank() == 2 && key[0] == query[0] && in[1] == in[2],
-                  "needs q [B, H D] and k, v [B, G D], got ", to_string(in[0]), ", ",
-                  to_string(in[1]), " and ", to_string(in[2]));
-  const TensorType kept{DType::kF32, Shape{query[0] * a.tokens, key[1]}},
-      number{DType::kI32, Shape{query[0]}};
-  context.require(in[3] == kept && in[4] == kept, "needs keys and values ", to_string(kept),
-                  ", got ", to_string(in[3]), " and ", to_string(in[4]));
-  context.require(in[5] == number && in[6] == number, "needs positions and origins ",
-                  to_string(number), ", got ", to_string(in[5]), " and ", to_string(in[6]));
-  return {in[0], kept, kept};
-}
-
-// `attend(shape, q, keys, values, how many keys it sees, y)` of one head.
-template <typename Attend>
-void cache_and_attend(const Attributes& attributes, ConstTensors in, Tensors out,
-                      const Attend& attend) {
-  const auto& a = attributes.as<AttentionAttributes>();
-  const std::int64_t sequences = in[0]->shape()[0];
-  const AttentionShape s = attention_shape(a, Shape{sequences * a.tokens, in[0]->shape()[1]});
-  const std::span<const std::int32_t> positions = in[5]->i32(), origins = in[6]->i32();
-  const std::int64_t floats = s.tokens * s.key_row();  // of a sequence's keys
-  bool moves = false;  // whether a sequence goes on from another one
-  for (std::int64_t b = 0; b < sequences; ++b)
-    moves = moves || origins[static_cast<std::size_t>(b)] != b;
-  for (const std::size_t i : {1u, 2u}) {
-    const std::span<const float> row = in[i]->f32();
-    const std::span<float> kept = out[i]->f32();
-    // They may lie where the old ones do: then those that stay are not touched, and others copied.
-    std::span<const float> old = in[i + 2]->f32();
-    const bool in_place = old.data() == kept.data();
-    std::vector<float> copy;
-    if (in_place && moves) {
-      copy.assign(old.begin(), old.end());
-      old = copy;
-    }
-    for (std::int64_t b = 0; b < sequences; ++b) {
-      const std::int64_t origin = origins[static_cast<std::size_t>(b)],
-                         position = positions[static_cast<std::size_t>(b)];
-      PODIUM_CHECK(position >= 0 && position < s.tokens, "position ", position, " of ", s.tokens);
-      PODIUM_CHECK(origin >= 0 && origin < sequences, "origin ", origin, " of ", sequences);
-      if (!in_place || moves)
-        std::copy_n(old.begin() + origin * floats, floats, kept.begin() + b * floats);
-      std::copy_n(row.begin() + b * s.key_row(), s.key_row(),
-                  kept.begin() + b * floats + position * s.key_row());
-    }
-  }
-  for (std::int64_t b = 0; b < sequences; ++b)
-    for (std::int64_t h = 0; h < s.heads; ++h) {
-      const std::int64_t at = b * s.query_row() + h * s.features,
-                         key = s.key(b, h / s.heads_of_group());
-      attend(s, in[0]->f32().data() + at, out[1]->f32().data() + key, out[2]->f32().data() + key,
-             positions[static_cast<std::size_t>(b)] + 1, out[0]->f32().data() + at);
-    }
-}
-
-void reference_cached(const Attributes& attributes, ConstTensors in, Tensors out) {
-  cache_and_attend(attributes, in, out,
-                   [](const AttentionShape& s, const float* q, const float* k, const float* v,
-                      std::int64_t seen, float* y) {
-                     const Head head(s, q, k, v, nullptr, 0, 0);
-                     head.sum_of_values(head.weights(q, seen - 1), y);
-                   });
-}
-void reference_cached_bf16(const Attributes& attributes, ConstTensors in, Tensors out) {
-  const Bf16Order order = attributes.as<AttentionAttributes>().order;
-  cache_and_attend(
-      attributes, in, out,
-      [order](const AttentionShape& s, const float* q, const float* k, const float* v,
-              std::int64_t seen, float* y) { attend_bf16(s, order, q, k, v, seen, y); });
-}
-
 }  // namespace
 
 void weights_of_scores(std::vector<float>& scores) {
@@ -330,10 +252,6 @@ Value attention(Graph& graph, Value q, Value k, Value v, Value lengths,
   return graph.add1(attention_op, attributes, {q, k, v, lengths}, std::move(name));
 }
 
-const OpDef attend_cached_op = {
-    .name = "attend_cached", .infer = infer_cached, .reference = reference_cached};
-const OpDef attend_cached_bf16_op = {
-    .name = "attend_cached_bf16", .infer = infer_cached, .reference = reference_cached_bf16};
 const OpDef attention_op = {OpKind::kAttention, "attention", infer,  gradient,
                             reference,          cost,        samples};
 const OpDef attention_grad_op = {OpKind::kAttentionGrad, "attention_grad", infer_grad,  nullptr,

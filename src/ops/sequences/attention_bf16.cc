@@ -57,6 +57,17 @@ std::int64_t seen_by(const AttentionShape& s, const Tensor* lengths, std::int64_
                             : s.keys_within(lengths->i32()[static_cast<std::size_t>(sequence)]);
 }
 
+// One query of one head, which sees the first `seen` keys: keys and values lie s.key_row() apart.
+void attend_bf16(const AttentionShape& s, Bf16Order order, const float* query, const float* keys,
+                 const float* values, std::int64_t seen, float* y) {
+  std::vector<float> p = weights_of(s, order, query, keys, seen);
+  p.resize(static_cast<std::size_t>(std::min(whole_runs(seen), s.keys)), 0.0f);
+  for (std::int64_t d = 0; d < s.features; ++d)
+    y[d] = positive_zero(sum_of(
+        order, std::ssize(p), [&](std::int64_t j) { return p[static_cast<std::size_t>(j)]; },
+        [&](std::int64_t j) { return values[j * s.key_row() + d]; }));
+}
+
 void reference(const Attributes& attributes, ConstTensors in, Tensors out) {
   const auto& a = attributes.as<AttentionAttributes>();
   const AttentionShape s = attention_shape(a, in[0]->shape());
@@ -195,16 +206,6 @@ std::vector<OpSample> samples_grad() {
 }
 
 }  // namespace
-
-void attend_bf16(const AttentionShape& s, Bf16Order order, const float* query, const float* keys,
-                 const float* values, std::int64_t seen, float* y) {
-  std::vector<float> p = weights_of(s, order, query, keys, seen);
-  p.resize(static_cast<std::size_t>(std::min(whole_runs(seen), s.keys)), 0.0f);
-  for (std::int64_t d = 0; d < s.features; ++d)
-    y[d] = positive_zero(sum_of(
-        order, std::ssize(p), [&](std::int64_t j) { return p[static_cast<std::size_t>(j)]; },
-        [&](std::int64_t j) { return values[j * s.key_row() + d]; }));
-}
 
 const OpDef attention_bf16_op = {
     OpKind::kAttentionBf16, "attention_bf16", infer, nullptr, reference, cost, samples};

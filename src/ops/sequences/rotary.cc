@@ -2,15 +2,16 @@
 // that grows with the token's position. The gradient turns back.
 //   C1 x is [B T, H D]: sequences of T tokens one after the other, heads of D features
 //   C2 D is even; the base is finite and above 0
+//   C3 with positions, i32 [N], x is rows [N, H D] at these, each in [0, T)
 #include <cmath>
 #include <cstddef>
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "base/numerics/functions.h"
 #include "ops/geometry.h"
 #include "ops/ops.h"
-#include "ops/sequences/decode.h"
 
 namespace podium {
 namespace {
@@ -25,8 +26,13 @@ std::vector<TensorType> infer(const InferContext& context) {
   context.require(std::isfinite(a.base) && a.base > 0, "C2: the base is ", a.base);
   context.require(x.shape[1] % a.features == 0, "C1: ", x.shape[1],
                   " columns are no whole heads of ", a.features, " features");
-  context.require(a.tokens >= 1 && x.shape[0] % a.tokens == 0, "C1: ", x.shape[0],
-                  " rows are no whole sequences of ", a.tokens, " tokens");
+  const bool has_positions = context.inputs.size() > 1;
+  context.require(a.tokens >= 1 && (has_positions || x.shape[0] % a.tokens == 0),
+                  "C1: ", x.shape[0], " rows are no whole sequences of ", a.tokens, " tokens");
+  if (has_positions)
+    context.require(context.inputs[1] == TensorType{DType::kI32, Shape{x.shape[0]}},
+                    "C3: needs positions i32 [", x.shape[0], "], got ",
+                    to_string(context.inputs[1]));
   return {x};
 }
 
@@ -34,61 +40,32 @@ std::vector<Value> gradient(const GradientContext& context) {
   const Node self = context.self();
   auto a = self.attributes.as<RotaryAttributes>();
   a.inverse = !a.inverse;
-  return {context.graph.add1(rotary_op, a, {context.output_gradients[0]}, self.name)};
-}
-
-// The angles of the pairs at a position, as the table has them.
-std::vector<float> angles_at(const RotaryAttributes& a, std::int64_t position) {
-  constexpr double kTurn = 0.15915494309189535;  // 1 / (2 pi)
-  const std::int64_t half = a.features / 2;
-  const double log_base = log_f64(static_cast<double>(a.base));
-  std::vector<float> angles(static_cast<std::size_t>(a.features));
-  for (std::int64_t i = 0; i < half; ++i) {
-    const double share = static_cast<double>(2 * i) / static_cast<double>(a.features);
-    const double turns = static_cast<double>(position) * (exp_f64(-share * log_base) * kTurn);
-    angles[static_cast<std::size_t>(i)] = static_cast<float>(cos_2pi(turns));
-    angles[static_cast<std::size_t>(half + i)] = static_cast<float>(sin_2pi(turns));
-  }
-  return angles;
-}
-
-void turn_row(const RotaryAttributes& a, const float* angles, std::int64_t columns,
-              const float* all_x, float* all_y) {
-  const std::int64_t half = a.features / 2;
-  for (std::int64_t head = 0; head < columns; head += a.features) {
-    const float* x = all_x + head;
-    float* y = all_y + head;
-    for (std::int64_t i = 0; i < half; ++i) {
-      const float cosine = angles[i], sine = a.inverse ? -angles[half + i] : angles[half + i];
-      y[i] = std::fma(x[i], cosine, -(x[half + i] * sine));
-      y[half + i] = std::fma(x[i], sine, x[half + i] * cosine);
-    }
-  }
+  std::vector<Value> inputs = self.inputs;
+  inputs[0] = context.output_gradients[0];
+  std::vector<Value> gradients(inputs.size());
+  gradients[0] = context.graph.add1(rotary_op, a, std::move(inputs), self.name);
+  return gradients;
 }
 
 void reference(const Attributes& attributes, ConstTensors in, Tensors out) {
   const auto& a = attributes.as<RotaryAttributes>();
-  const std::int64_t rows = in[0]->shape()[0], columns = in[0]->shape()[1];
+  const std::int64_t rows = in[0]->shape()[0], columns = in[0]->shape()[1], half = a.features / 2;
   const std::vector<float> table = rotary_table(a);
-  for (std::int64_t n = 0; n < rows; ++n)
-    turn_row(a, table.data() + n % a.tokens * a.features, columns,
-             in[0]->f32().data() + n * columns, out[0]->f32().data() + n * columns);
-}
-
-std::vector<TensorType> infer_at(const InferContext& context) {
-  const TensorType &x = context.inputs[0], &position = context.inputs[1];
-  context.require(x.shape.rank() == 2 && position == TensorType{DType::kI32, Shape{x.shape[0]}},
-                  "needs x [B, H D] and positions i32 [B], got ", to_string(x), " and ",
-                  to_string(position));
-  return {x};
-}
-
-void reference_at(const Attributes& attributes, ConstTensors in, Tensors out) {
-  const auto& a = attributes.as<RotaryAttributes>();
-  const std::int64_t rows = in[0]->shape()[0], columns = in[0]->shape()[1];
-  for (std::int64_t b = 0; b < rows; ++b)
-    turn_row(a, angles_at(a, in[1]->i32()[static_cast<std::size_t>(b)]).data(), columns,
-             in[0]->f32().data() + b * columns, out[0]->f32().data() + b * columns);
+  for (std::int64_t n = 0; n < rows; ++n) {
+    const std::int64_t position =
+        in.size() > 1 ? in[1]->i32()[static_cast<std::size_t>(n)] : n % a.tokens;
+    PODIUM_CHECK(position >= 0 && position < a.tokens, "position ", position, " of ", a.tokens);
+    const float* const angles = table.data() + position * a.features;
+    for (std::int64_t head = n * columns; head < (n + 1) * columns; head += a.features) {
+      const float* const x = in[0]->f32().data() + head;
+      float* const y = out[0]->f32().data() + head;
+      for (std::int64_t i = 0; i < half; ++i) {
+        const float cosine = angles[i], sine = a.inverse ? -angles[half + i] : angles[half + i];
+        y[i] = std::fma(x[i], cosine, -(x[half + i] * sine));
+        y[half + i] = std::fma(x[i], sine, x[half + i] * cosine);
+      }
+    }
+  }
 }
 
 Cost cost(const Attributes&, std::span<const TensorType> in, std::span<const TensorType>) {
@@ -108,16 +85,27 @@ std::vector<OpSample> samples() {
                                    {{.tokens = 1, .features = 2}, 3, 5}};
   for (const auto& [a, sequences, heads] : sizes)
     list.push_back({a, {{DType::kF32, Shape{sequences * a.tokens, heads * a.features}}}});
+  // Tests draw positions below the number of columns.
+  list.push_back({RotaryAttributes{.tokens = 33, .features = 16},
+                  {{DType::kF32, Shape{7, 32}}, {DType::kI32, Shape{7}}}});
   return list;
 }
 
 }  // namespace
 
 std::vector<float> rotary_table(const RotaryAttributes& a) {
-  std::vector<float> table;
+  constexpr double kTurn = 0.15915494309189535;  // 1 / (2 pi)
+  const std::int64_t half = a.features / 2;
+  const double log_base = log_f64(static_cast<double>(a.base));
+  std::vector<float> table(static_cast<std::size_t>(a.tokens * a.features));
   for (std::int64_t t = 0; t < a.tokens; ++t) {
-    const std::vector<float> angles = angles_at(a, t);
-    table.insert(table.end(), angles.begin(), angles.end());
+    float* const angles = table.data() + t * a.features;
+    for (std::int64_t i = 0; i < half; ++i) {
+      const double share = static_cast<double>(2 * i) / static_cast<double>(a.features);
+      const double turns = static_cast<double>(t) * (exp_f64(-share * log_base) * kTurn);
+      angles[i] = static_cast<float>(cos_2pi(turns));
+      angles[half + i] = static_cast<float>(sin_2pi(turns));
+    }
   }
   return table;
 }
@@ -134,7 +122,6 @@ Value rotary(Graph& graph, Value x, const RotaryAttributes& attributes, std::str
   return graph.add1(rotary_op, attributes, {x}, std::move(name));
 }
 
-const OpDef rotary_at_op = {.name = "rotary_at", .infer = infer_at, .reference = reference_at};
 const OpDef rotary_op = {OpKind::kRotary, "rotary", infer, gradient, reference, cost, samples};
 
 }  // namespace podium

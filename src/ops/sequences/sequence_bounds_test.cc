@@ -1,6 +1,7 @@
 // Embedding, layer norm, RMS norm, rotary embedding and attention against their plain formulas in
 // double.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <exception>
 
@@ -35,6 +36,33 @@ TEST(PlainFormula, embedding_copies_the_row_of_each_token) {
         expected.emplace_back(in[1].f32()[u(row_of(sample, in[0], n) * columns + c)]);
     expect_within(run_reference(embedding_op, sample.attributes, in)[0], expected,
                   name_of(embedding_op, sample), 0);
+  }
+}
+
+// In place as well, which is how a token is added.
+TEST(PlainFormula, cache_row_keeps_the_rows_of_the_origins) {
+  constexpr std::int64_t kSequences = 3, kTokens = 4, kFeatures = 2, kOwn = kTokens * kFeatures;
+  const TensorType numbers{DType::kI32, Shape{kSequences}};
+  Tensor positions(numbers), origins(numbers);
+  const Tensor row = random_f32(Shape{kSequences, kFeatures}, 5100),
+               kept = random_f32(Shape{kSequences * kTokens, kFeatures}, 5101);
+  for (const bool moves : {false, true}) {
+    for (const bool in_place : {false, true}) {
+      std::ranges::copy(std::array{0, 3, 1}, positions.i32().begin());
+      std::ranges::copy(moves ? std::array{2, 0, 0} : std::array{0, 1, 2}, origins.i32().begin());
+      Tensor next = kept, seen(numbers);
+      cache_row_op.reference(
+          {}, std::array<const Tensor*, 4>{&positions, &origins, &row, in_place ? &next : &kept},
+          std::array{&next, &seen});
+      for (std::int64_t b = 0; b < kSequences; ++b) {
+        const std::int64_t position = positions.i32()[u(b)], origin = origins.i32()[u(b)];
+        EXPECT_EQ(seen.i32()[u(b)], position + 1);
+        for (std::int64_t i = 0; i < kOwn; ++i)
+          EXPECT_EQ(next.f32()[u(b * kOwn + i)], i / kFeatures == position
+                                                     ? row.f32()[u(b * kFeatures + i % kFeatures)]
+                                                     : kept.f32()[u(origin * kOwn + i)]);
+      }
+    }
   }
 }
 
@@ -136,7 +164,9 @@ TEST(PlainFormula, layer_norm_grad_and_rms_norm_grad) {
 TEST(PlainFormula, rotary_turns_pairs_of_features) {
   for (const OpSample& sample : rotary_op.samples()) {
     const auto& a = sample.attributes.as<RotaryAttributes>();
-    const std::vector<Tensor> in = random_inputs(sample, 5350);
+    std::vector<Tensor> in = {random_f32(sample.inputs[0].shape, 5350)};
+    if (sample.inputs.size() > 1)
+      in.push_back(random_labels(sample.inputs[1].shape.elements(), a.tokens, 5351));
     const Tensor& x = in[0];
     const std::int64_t columns = x.shape()[1], half = a.features / 2;
     std::vector<Bounded> expected(u(x.elements()));
@@ -146,8 +176,8 @@ TEST(PlainFormula, rotary_turns_pairs_of_features) {
         const std::size_t first = u(n * columns + pair / half * a.features + i),
                           second = first + u(half);
         const double share = 2.0 * static_cast<double>(i) / static_cast<double>(a.features);
-        const double angle =
-            static_cast<double>(n % a.tokens) * std::pow(static_cast<double>(a.base), -share);
+        const double angle = static_cast<double>(in.size() > 1 ? in[1].i32()[u(n)] : n % a.tokens) *
+                             std::pow(static_cast<double>(a.base), -share);
         const auto in_table = [](double y) { return Bounded(y, kUnit * std::abs(y) + 1e-13); };
         const Bounded cosine = in_table(std::cos(angle)),
                       sine = in_table(a.inverse ? -std::sin(angle) : std::sin(angle));

@@ -36,9 +36,7 @@ struct Decoder::State {
     for (const NamedValue& input : evaluation.inputs())
       if (input.name.starts_with(kCarriedPrefix))
         states.push_back({input.name, kNewPrefix + input.name});
-    // Its operations are the program's own, which a compiler of StableHLO does not know.
-    if (may_keep && device.traits().exact_fp32)
-      decoding = decoding_of(evaluation, tokens.name, network.output, states);
+    if (may_keep) decoding = decoding_of(evaluation, tokens.name, network.output, states);
     PODIUM_CHECK(!decoding || decoding->memories.empty());
     keeps = decoding.has_value();
     goes_on = keeps && !states.empty();

@@ -24,8 +24,6 @@ std::unique_ptr<SentenceDecoder> SentenceDecoder::make(Predictor& predictor, std
                                                        int worker) {
   Predictor::State& network = *predictor.state_;
   Device& device = *network.device;
-  // Its operations are the program's own, which a compiler of StableHLO does not know.
-  if (!device.traits().exact_fp32) return nullptr;
   const std::optional<Decoding> decoding =
       decoding_of(network.program_of(rows), kTokensField, network.output);
   if (!decoding || decoding->memories.empty()) return nullptr;

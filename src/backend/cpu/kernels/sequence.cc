@@ -146,10 +146,10 @@ void norm_grad_columns(const LayerNormShape& s, Range vectors, const float* dy, 
 // --- rotary
 
 void turn_rows(const RotaryShape& s, Range rows, const float* table, const float* all_x,
-               float* all_y) {
+               const std::int32_t* positions, float* all_y) {
   const int64_t half = s.features / 2;
   for (int64_t n = rows.begin; n < rows.end; ++n) {
-    const float* angles = table + n % s.tokens * s.features;
+    const float* angles = table + (positions != nullptr ? positions[n] : n % s.tokens) * s.features;
     for (int64_t i = 0; i < half; i += kLanes) {
       const int64_t count = half - i;
       const V16 cosine = load_some16(angles + i, count),
@@ -216,8 +216,9 @@ void embedding_grad(const EmbeddingShape& s, const std::int32_t* first, const st
 }
 
 int rotary_parts(const RotaryShape& s) { return parts_of(s.rows, s.columns(), kWork); }
-void rotary(const RotaryShape& s, const float* table, const float* x, float* y, int part) {
-  PODIUM_DISPATCH(turn_rows)(s, share_of(s.rows, rotary_parts(s), part), table, x, y);
+void rotary(const RotaryShape& s, const float* table, const float* x, const std::int32_t* positions,
+            float* y, int part) {
+  PODIUM_DISPATCH(turn_rows)(s, share_of(s.rows, rotary_parts(s), part), table, x, positions, y);
 }
 
 int layer_norm_parts(const LayerNormShape& s) { return parts_of(s.rows, s.columns, kWork); }

@@ -50,8 +50,9 @@ void layer_norm_grad_weights(const LayerNormShape& shape, const float* dy, const
 // --- rotary
 
 int rotary_parts(const RotaryShape& shape);
-// `table` as rotary_table() makes it.
-void rotary(const RotaryShape& shape, const float* table, const float* x, float* y, int part);
+// `table` as rotary_table() makes it. `positions` of the rows: null: sequence by sequence.
+void rotary(const RotaryShape& shape, const float* table, const float* x,
+            const std::int32_t* positions, float* y, int part);
 
 // --- attention: a step that packs, and one or two more
 

@@ -209,7 +209,8 @@ class Line {
   static void set_late(bool late) {
     const std::scoped_lock lock(mutex());
     for (const Line* const line : all())
-      PODIUM_CHECK(line->waiting_.empty(), "work is waiting while streams begin or cease to be late");
+      PODIUM_CHECK(line->waiting_.empty(),
+                   "work is waiting while streams begin or cease to be late");
     is_late() = late;
     overtaken() = 0;
   }

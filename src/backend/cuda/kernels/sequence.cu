@@ -13,6 +13,13 @@ __device__ inline std::int64_t row_of(const EmbeddingShape& s, const std::int32_
   return s.period != 0 ? n % s.period : tokens[n];
 }
 
+// Whether a sequence goes on from another one.
+__device__ inline bool moves(const CacheShape& s, const std::int32_t* origins) {
+  for (std::int64_t b = 0; b < s.sequences; ++b)
+    if (origins[b] != b) return true;
+  return false;
+}
+
 // --- layer norm: half a warp for each row. Loops are not unrolled, so that the operations in the
 // GPU's code can be counted (tests/cuda/check_sass.py).
 
@@ -139,6 +146,28 @@ void embedding(const Launch& launch, const EmbeddingShape& s, Each<const std::in
   });
 }
 
+void cache_row(const Launch& launch, const CacheShape& s, Each<const std::int32_t> positions,
+               Each<const std::int32_t> origins, ConstFloats row, ConstFloats kept, Floats moved,
+               Floats next, Each<std::int32_t> seen) {
+  const std::int64_t own = s.tokens * s.features;
+  // Sequences may change places, and lie where they did.
+  launch_flat(launch, s.sequences * own, [=] __device__(std::int64_t i, unsigned r) {
+    if (moves(s, origins.of(r)))
+      moved.of(r)[i] = kept.of(r)[origins.of(r)[i / own] * own + i % own];
+  });
+  launch_flat(launch, s.sequences * own, [=] __device__(std::int64_t i, unsigned r) {
+    const std::int64_t sequence = i / own, feature = i % s.features;
+    const std::int32_t position = positions.of(r)[sequence];
+    if (i < s.sequences) seen.of(r)[i] = positions.of(r)[i] + 1;
+    if (i % own / s.features == position)
+      next.of(r)[i] = row.of(r)[sequence * s.features + feature];
+    else if (moves(s, origins.of(r)))
+      next.of(r)[i] = moved.of(r)[i];
+    else if (next.of(r) != kept.of(r))
+      next.of(r)[i] = kept.of(r)[i];
+  });
+}
+
 void embedding_grad(const Launch& launch, const EmbeddingShape& s, Each<const std::int32_t> tokens,
                     Source dy, Each<std::int32_t> next, Each<std::int32_t> is_first,
                     Floats dtable) {
@@ -212,13 +241,15 @@ void layer_norm_grad(const Launch& launch, const LayerNormShape& s, Source dy, S
 }
 
 void rotary(const Launch& launch, const RotaryShape& s, ConstFloats table, Source x,
-            const Result& y) {
+            Each<const std::int32_t> positions, const Result& y) {
   // A thread for each pair of a row.
   launch_rows(
       launch, s.rows, s.columns() / 2, [=] __device__(std::int64_t n, unsigned pair, unsigned r) {
         const std::int64_t half = s.features / 2, i = pair % half,
-                           at = n * s.columns() + pair / half * s.features + i;
-        const float* angles = table.of(r) + n % s.tokens * s.features;
+                           at = n * s.columns() + pair / half * s.features + i,
+                           position =
+                               positions.first != nullptr ? positions.of(r)[n] : n % s.tokens;
+        const float* angles = table.of(r) + position * s.features;
         const float cosine = angles[i], sine = s.inverse ? -angles[half + i] : angles[half + i],
                     a = load(x, r, at), b = load(x, r, at + half);
         store(y, r, at, std::fma(a, cosine, -(b * sine)));

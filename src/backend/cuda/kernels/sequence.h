@@ -1,5 +1,5 @@
 // Operations on the rows of plain row-major matrices (docs/numerics.md: embedding, layer_norm,
-// attention and their gradients, rotary, and bias_add, channel_sum of matrices).
+// attention and their gradients, rotary, cache_row, and bias_add, channel_sum of matrices).
 #pragma once
 
 #include <cstdint>
@@ -27,6 +27,14 @@ void embedding_grad(const Launch& launch, const EmbeddingShape& shape,
                     Each<const std::int32_t> tokens, Source dy, Each<std::int32_t> next,
                     Each<std::int32_t> is_first, Floats dtable);
 
+struct CacheShape {
+  std::int64_t sequences, tokens, features;
+};
+// `moved` [sequences tokens features] is scratch. `next` may lie where `kept` does.
+void cache_row(const Launch& launch, const CacheShape& shape, Each<const std::int32_t> positions,
+               Each<const std::int32_t> origins, ConstFloats row, ConstFloats kept, Floats moved,
+               Floats next, Each<std::int32_t> seen);
+
 struct LayerNormShape {
   std::int64_t rows, columns;
   float epsilon;
@@ -40,9 +48,9 @@ void layer_norm_grad(const Launch& launch, const LayerNormShape& shape, Source d
                      ConstFloats scale, const Result& dx, Floats dscale, Floats dshift,
                      Floats scratch);
 
-// `table` as rotary_table() makes it.
+// `table` as rotary_table() makes it. `positions` of the rows; null: sequence by sequence.
 void rotary(const Launch& launch, const RotaryShape& shape, ConstFloats table, Source x,
-            const Result& y);
+            Each<const std::int32_t> positions, const Result& y);
 
 // --- kernels/attention.cu
 

@@ -22,6 +22,16 @@ LayerNormShape layer_norm_shape(const LayerNormAttributes& a, const Shape& x) {
   return {.rows = x[0], .columns = x[1], .epsilon = a.epsilon, .centred = a.centred};
 }
 
+// An operand of integers that a node may have, as a kernel reads it; null: it has none.
+using Integers = std::function<Each<const std::int32_t>(const Memory&)>;
+Integers integers_of(Lowering& l, const Node& node, std::size_t operand, std::vector<Slot>& reads) {
+  if (node.inputs.size() <= operand)
+    return [](const Memory&) { return Each<const std::int32_t>{}; };
+  const Slot slot = l.plain(node.inputs[operand]);
+  reads.push_back(slot);
+  return [slot](const Memory& m) -> Each<const std::int32_t> { return m.i32(slot); };
+}
+
 }  // namespace
 
 void lower_embedding(Lowering& l, const Node& node, std::int32_t index) {
@@ -82,6 +92,23 @@ void lower_layer_norm_grad(Lowering& l, const Node& node, std::int32_t index) {
           }});
 }
 
+void lower_cache_row(Lowering& l, const Node& node, std::int32_t index) {
+  const Slot positions = l.plain(node.inputs[0]), origins = l.plain(node.inputs[1]),
+             row = l.plain(node.inputs[2]), kept = l.plain(node.inputs[3]),
+             next = l.define_plain({index, 0}), seen = l.define_plain({index, 1});
+  const Shape& all = l.shape(node.inputs[3]);
+  const std::int64_t sequences = l.shape(node.inputs[0])[0];
+  const CacheShape shape{sequences, all[0] / sequences, all[1]};
+  const Slot moved = l.temporary(all.elements());
+  l.emit({.reads = {positions, origins, row, kept},
+          .writes = {next, seen, moved},
+          .run = [=](const Launch& launch, const Memory& m) {
+            PODIUM_CUDA_SPACE::cache_row(launch, shape, m.i32(positions), m.i32(origins),
+                                         m.f32(row), m.f32(kept), m.f32(moved), m.f32(next),
+                                         m.i32(seen));
+          }});
+}
+
 void lower_rotary(Lowering& l, const Node& node, std::int32_t index) {
   const auto& a = node.attributes.as<RotaryAttributes>();
   const RotaryShape shape = rotary_shape(a, l.shape(node.inputs[0]));
@@ -89,24 +116,17 @@ void lower_rotary(Lowering& l, const Node& node, std::int32_t index) {
   const Slot table = l.data(std::as_bytes(std::span(angles)));
   const SourceSlot x = l.source(node.inputs[0], false);
   const ResultSlots y = l.define_result({index, 0}, false);
-  l.emit({.reads = {table, x.slot},
+  std::vector<Slot> reads = {table, x.slot};
+  const Integers positions = integers_of(l, node, 1, reads);
+  l.emit({.reads = std::move(reads),
           .writes = y.slots(),
           .run = [=](const Launch& launch, const Memory& m) {
-            PODIUM_CUDA_SPACE::rotary(launch, shape, m.f32(table), m.source(x), m.result(y));
+            PODIUM_CUDA_SPACE::rotary(launch, shape, m.f32(table), m.source(x), positions(m),
+                                      m.result(y));
           }});
 }
 
 namespace {
-
-// The lengths of the keys, the operand after q, k and v; null: there are none.
-using Lengths = std::function<Each<const std::int32_t>(const Memory&)>;
-Lengths lengths_of(Lowering& l, const Node& node, std::size_t operand, std::vector<Slot>& reads) {
-  if (node.inputs.size() <= operand)
-    return [](const Memory&) { return Each<const std::int32_t>{}; };
-  const Slot slot = l.plain(node.inputs[operand]);
-  reads.push_back(slot);
-  return [slot](const Memory& m) -> Each<const std::int32_t> { return m.i32(slot); };
-}
 
 // An operand of attention, whether it rounds it or not.
 SourceSlot rows_of(Lowering& l, const Node& node, std::size_t operand) {
@@ -121,7 +141,7 @@ void lower_forward(Lowering& l, const Node& node, std::int32_t index, const Kern
   const SourceSlot q = rows_of(l, node, 0), k = rows_of(l, node, 1), v = rows_of(l, node, 2);
   const ResultSlots y = l.define_result({index, 0}, false);
   std::vector<Slot> reads = {q.slot, k.slot, v.slot};
-  const Lengths lengths = lengths_of(l, node, 3, reads);
+  const Integers lengths = integers_of(l, node, 3, reads);
   l.emit({.reads = std::move(reads),
           .writes = y.slots(),
           .run = [=](const Launch& launch, const Memory& m) {
@@ -140,7 +160,7 @@ void lower_backward(Lowering& l, const Node& node, std::int32_t index, const Ker
                     dv = l.define_result({index, 2}, false);
   const Slot scratch = l.temporary(attention_scratch(shape));
   std::vector<Slot> reads = {dy.slot, q.slot, k.slot, v.slot};
-  const Lengths lengths = lengths_of(l, node, 4, reads);
+  const Integers lengths = integers_of(l, node, 4, reads);
   l.emit({.reads = std::move(reads),
           .writes = dq.slots(dk.slots(dv.slots({scratch}))),
           .run = [=](const Launch& launch, const Memory& m) {
