@@ -33,8 +33,8 @@ void add_input_flags(CLI::App& command, Placement& placement) {
   command
       .add_option("--input-threads", placement.input_threads,
                   "Threads that prepare batches in advance, for cores without a worker; default: "
-                  "each worker "
-                  "prepares its own; where a GPU computes, up to 8 cores do")
+                  "each worker prepares its own; where a GPU computes, up to 8 cores do, or all "
+                  "where examples are slow to read")
       ->check(at_least(0, std::numeric_limits<int>::max()), "NONNEGATIVE");
   command
       .add_option_function<std::string>(

@@ -35,7 +35,7 @@ struct Placement {
   int threads = 1;  // per worker
   // Threads that prepare batches in advance. 0: workers prepare their own; but where examples are
   // slow to read there is one for each computing thread, and with a device of its own (a GPU) there
-  // are as many as the host has further cores, up to 8.
+  // are as many as the host has cores without a worker, up to 8 unless examples are slow to read.
   int input_threads = 0;
   // Bytes for what is decoded of the data, kept from one epoch to the next.
   std::int64_t keep_decoded = 0;

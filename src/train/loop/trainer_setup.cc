@@ -299,14 +299,16 @@ void Trainer::State::take_data(std::shared_ptr<const Source> train,
 }
 
 // Workers that read slow examples themselves would compute nothing meanwhile. And a device of its
-// own needs the host's cores for input alone; more than a few threads would only wait for it.
+// own needs the host's cores for input alone; of examples that are not slow, more than a few
+// threads would only wait for it.
 void Trainer::State::start_input_threads() {
-  constexpr std::int64_t kMostForDevice = 8;
+  constexpr std::int64_t kMostOfQuickOnes = 8;
   if (placement.input_threads != 0) return;
   if (device->traits().devices > 0) {
-    const std::int64_t cores = usable_cores() / ranks_on_this_host(placement);
+    const std::int64_t cores = usable_cores() / ranks_on_this_host(placement),
+                       idle = std::max<std::int64_t>(cores - placement.workers, 0);
     placement.input_threads =
-        static_cast<int>(std::clamp<std::int64_t>(cores - 1, 0, kMostForDevice));
+        static_cast<int>(data.is_slow ? idle : std::min(idle, kMostOfQuickOnes));
   }
   if (data.is_slow && placement.input_threads == 0)
     placement.input_threads = static_cast<int>(placement.workers) * placement.threads;
