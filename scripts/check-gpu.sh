@@ -16,8 +16,8 @@
 #    PODIUM_PEERS names the folder of torch_bench.py and torch_text.py and PODIUM_PEER_PYTHON (python3) has PyTorch with CUDA; a whole run of
 #    the sprint in BF16; and the time of each operation beside its roof
 # 4. every operation against the reference, bit for bit
-# 5. the first hashes in BF16 beside a CPU's in the same order; of all GPUs of the machine beside one, where there are several; of two ranks on
-#    one GPU over MPI, where there is mpirun
+# 5. the first hashes in BF16 beside a CPU's in the same order; generated texts beside a CPU's; of all GPUs of the machine beside one, where
+#    there are several; of two ranks on one GPU over MPI, where there is mpirun
 # 6. an audited run of the GPU, of which the CPU proves drawn steps; a run that moves from CPU to GPU and back; a whole run of mnist, GPU and CPU
 # 7. DavidNet in PyTorch as compiled with max-autotune, which takes minutes to compile
 # shellcheck disable=SC2317 # verdict() calls the functions
@@ -188,6 +188,21 @@ compare_gpus() { # RECIPE STEPS
     train all "$backend" "$1" "$2" evaluation.every_epochs=0 run.hash_every_steps=1 &&
     "$podium" diff "$folder/one" "$folder/all"
 }
+generate() { # RUN BACKEND TOKENS
+  "$podium" generate "$folder/$1" --backend "$2" --prompt "The " --tokens "$3" --seed 1
+}
+compare_texts() { # PRECISION
+  rm -rf "${folder:?}/gpu"
+  train gpu "$backend" shakespeare-char-small 20 "precision=$1" evaluation.every_epochs=0 &&
+    generate gpu "$backend" 100 >"$folder/one" && generate gpu cpu 100 >"$folder/two" &&
+    cmp "$folder/one" "$folder/two"
+}
+# Tokens per second of the run in $folder/gpu, without what starting takes.
+speed_of_text() {
+  local before between after
+  before=$(date +%s%N) && generate gpu "$backend" 50 >/dev/null && between=$(date +%s%N) && generate gpu "$backend" 550 >/dev/null &&
+    after=$(date +%s%N) && echo $((500 * 1000000000 / (after - between - (between - before))))
+}
 compare_ranks() { # RECIPE STEPS
   rm -rf "${folder:?}/one" "$folder/two"
   train one "$backend" "$1" "$2" evaluation.every_epochs=0 &&
@@ -238,6 +253,7 @@ peak_of_gpu() {
 }
 value() { sed -nE "s/.*\"$1\": ?([0-9.e+-]+).*/\1/p" "$folder/json"; } # of a run's result
 declare -A podium_speed
+texts=()
 if [[ ${#measured[@]} -gt 0 ]]; then
   echo
   prepare
@@ -256,8 +272,11 @@ if [[ ${#measured[@]} -gt 0 ]]; then
       # shellcheck disable=SC2016 # Markdown's
       printf '| `%s`, %s steps | %s | %.0f | %.2f%% | %.0f MB of the host |\n' "${pair%:*}" "${pair#*:}" "$precision" \
         "${podium_speed[${pair%:*}/$precision]}" "$(value input_wait_percent)" "$(($(value peak_memory_bytes) / 1000000))"
+      [[ ${pair%:*} != gpt2-124m ]] || texts+=("$precision, $(speed_of_text 2>"$folder/log" || tail -n 1 "$folder/log")")
     done
   done
+  # shellcheck disable=SC2016 # Markdown's
+  ((${#texts[@]} == 0)) || printf '\nTokens/s that `gpt2-124m` generates one after the other: %s.\n' "$(IFS=';' && echo "${texts[*]}")"
   for pair in "${measured[@]}"; do
     ((has_wgmma > 0)) || break
     [[ ${pair%:*} == *davidnet || ${pair%:*} == gpt2* || ${pair%:*} == *resnet50 ]] || continue
@@ -350,6 +369,11 @@ fi
 for pair in "${in_bf16[@]}"; do
   verdict "\`${pair%:*}\` in BF16, ${pair#*:} steps, beside the CPU in the same order" compare_bf16_with_cpu "${pair%:*}" "${pair#*:}"
 done
+if [[ -e ${PODIUM_DATA:-data}/tinyshakespeare/input.txt ]]; then
+  for precision in fp32 bf16; do
+    verdict "\`shakespeare-char-small\` in $precision: the text that GPU and CPU generate" compare_texts "$precision"
+  done
+fi
 gpus=${PODIUM_CUDA_DEVICES:-$("$podium" devices | grep -c '^ *GPU [0-9]*:' || true)}
 if ((gpus > 1)); then
   for pair in "${compared[@]}"; do

@@ -481,7 +481,7 @@ void upload(Stream stream, void* to, const void* from, std::int64_t bytes) {
   stream_of(stream).line->add(
       [to, device = stream_of(stream).device, values = std::vector(first, first + bytes)] {
         const Access access(device);
-        std::memcpy(to, values.data(), values.size());
+        std::ranges::copy(values, static_cast<std::byte*>(to));
       });
 }
 void download(Stream stream, void* to, const void* from, std::int64_t bytes) {
