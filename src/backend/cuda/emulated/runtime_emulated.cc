@@ -259,8 +259,10 @@ class Line {
   // Before memory of the device is given back.
   static void finish_all(int device) {
     const std::scoped_lock lock(mutex());
+    // Work that has been done may have been the last to know another line, which then ends.
+    const auto is_there = [](const Line* line) { return std::ranges::count(all(), line) > 0; };
     for (Line* const line : std::vector(all()))
-      if (line->device_ == device) line->reach(line->end());
+      if (is_there(line) && line->device_ == device) line->reach(line->end());
   }
 
  private:
