@@ -313,10 +313,9 @@ class WholeStep {
 class JointReplicas {
  public:
   virtual ~JointReplicas() = default;
-  // Enqueues all of them; then calls `reached` on this thread for milestone 0, 1, ... Of what this
-  // thread asks the device for in that call, only copies, sums and messages, and only of what the
-  // milestones so far have written, it sees these: what the replicas compute later may still be
-  // under way.
+  // Enqueues all of them; then calls `reached` on this thread for milestone 0, 1, ... In that call,
+  // this thread may ask the device for copies, sums and messages of what has been written up to the
+  // milestone. They need not wait for what the replicas compute after it, and must not touch that.
   virtual void run(const std::function<void(std::size_t)>& reached) = 0;
   // As WholeStep::text().
   virtual std::string text() const = 0;

@@ -94,10 +94,10 @@ struct Queue {
     if (ahead != std::thread::id()) runtime::follow(stream, beside);
     return stream;
   }
-  // Makes calls that come after the event, but not after what the card was asked for since; what it
-  // is asked for afterwards comes after them. Only copies, sums and messages, which touch nothing
-  // that is written after the event. While another thread does the same, as any other calls. With
-  // the mutex not held.
+  // Runs `calls`, in which this thread asks the card for copies, sums and messages. They come after
+  // the event, but not after what the card was asked for since, and must touch nothing of that.
+  // What it is asked for afterwards comes after them. One thread at a time: a second one makes
+  // ordinary calls. Without the mutex held.
   void call_ahead(runtime::Event& event, const std::function<void()>& calls);
 };
 

@@ -150,7 +150,7 @@ void cache_row(const Launch& launch, const CacheShape& s, Each<const std::int32_
                Each<const std::int32_t> origins, ConstFloats row, ConstFloats kept, Floats moved,
                Floats next, Each<std::int32_t> seen) {
   const std::int64_t own = s.tokens * s.features;
-  // Sequences may change places, and lie where they did.
+  // Where sequences go on from others, these are copied first: `next` may lie where `kept` does.
   launch_flat(launch, s.sequences * own, [=] __device__(std::int64_t i, unsigned r) {
     if (moves(s, origins.of(r)))
       moved.of(r)[i] = kept.of(r)[origins.of(r)[i / own] * own + i % own];
